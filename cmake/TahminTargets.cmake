@@ -1,0 +1,86 @@
+# The compile options of every target and the three ways to declare one:
+#   tahmin_library(<folder> SOURCES ... DEPENDS ...)  -> target tahmin_<folder>
+#   tahmin_test(<name> SOURCES ... DEPENDS ... [LABELS ...])   LABELS defaults to unit
+#   tahmin_isa_source(<file> <flags>...)              -> per-file instruction-set flags
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_library(tahmin_options INTERFACE)
+target_include_directories(tahmin_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                                    ${PROJECT_SOURCE_DIR})
+# No contraction: a row must give the same bits in every tiling (docs/exactness.md).
+target_compile_options(tahmin_options INTERFACE -ffp-contract=off -Wall -Wextra -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # False alarms out of GCC's own AVX-512 headers.
+  target_compile_options(tahmin_options INTERFACE -Wno-maybe-uninitialized)
+endif()
+if(TAHMIN_SANITIZER)
+  target_compile_options(tahmin_options INTERFACE -fsanitize=${TAHMIN_SANITIZER} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all -g1)
+  target_link_options(tahmin_options INTERFACE -fsanitize=${TAHMIN_SANITIZER})
+endif()
+
+if(TAHMIN_BUILD_FUZZERS)
+  # Coverage in every library; tests/fuzz links libFuzzer itself.
+  target_compile_options(tahmin_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# What tests need in their environment; each sanitizer build has one variable of its own.
+set(TAHMIN_TEST_ENVIRONMENT "")
+if(TAHMIN_SANITIZER MATCHES "thread")
+  set(TAHMIN_TEST_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp")
+elseif(TAHMIN_SANITIZER MATCHES "address")
+  set(TAHMIN_TEST_ENVIRONMENT
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+elseif(TAHMIN_SANITIZER MATCHES "undefined")
+  set(TAHMIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+endif()
+
+# Builds all tests with the label unit, which is what the sanitizer presets run.
+add_custom_target(unit_tests)
+
+function(tahmin_library folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(tahmin_${folder} STATIC ${ARG_SOURCES})
+    target_link_libraries(tahmin_${folder} PUBLIC tahmin_options ${ARG_DEPENDS})
+  else()
+    add_library(tahmin_${folder} INTERFACE)
+    target_link_libraries(tahmin_${folder} INTERFACE tahmin_options ${ARG_DEPENDS})
+  endif()
+endfunction()
+
+function(tahmin_test name)
+  if(NOT TAHMIN_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  # A GTEST_SKIP() test is reported by CTest as skipped, never as passed.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 1200)
+  # gtest_discover_tests cannot pass a list of labels on, so they are set when CTest has read the tests.
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake
+       "if(${name}_TESTS)\n"
+       "  set_tests_properties(\${${name}_TESTS} PROPERTIES\n"
+       "    LABELS \"${ARG_LABELS}\" ENVIRONMENT \"${TAHMIN_TEST_ENVIRONMENT}\")\n"
+       "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
+  if("unit" IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
+endfunction()
+
+function(tahmin_isa_source file)
+  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+endfunction()
