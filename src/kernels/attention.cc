@@ -1,0 +1,359 @@
+// Block-wise softmax attention (Milakov and Gimelshein, arXiv 1805.02867). A task takes a few rows
+// and the query heads that share one key/value head; each block of kAttentionBlock keys is
+// converted to float32 once (keys transposed, so that a lane is a key and no horizontal sum is
+// needed) and used by all its queries. For one query and one key the sum runs over the dimensions
+// in ascending order in one lane; for one output value it runs over the keys in ascending position
+// order in one lane. So no bit depends on how rows and heads are tiled, nor on the slots that keys
+// lie in.
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/attention.cc"
+#include "hwy/foreach_target.h"  // re-includes this file once for each target
+
+#include "hwy/highway.h"
+#include "kernels/attention_tiles-inl.h"
+#include "kernels/half_vector-inl.h"
+#include "kernels/key_transpose-inl.h"
+#include "kernels/partial_vector-inl.h"
+
+#ifndef TAHMIN_KERNELS_ATTENTION_ONCE_
+#define TAHMIN_KERNELS_ATTENTION_ONCE_
+namespace tahmin::kernels {
+
+constexpr int32_t kMaxQueries = 64;  // rows times heads of one task
+constexpr int32_t kMaxRows = 16;     // rows of one task
+
+// The part of an attention call that one thread works on.
+struct AttentionTask {
+  const AttentionRow* rows;
+  int32_t num_rows;  // all of one sequence
+  int32_t kv_head;
+  int32_t first_head;  // num_heads query heads from here on; all read kv_head
+  int32_t num_heads;
+  float* scratch;
+};
+
+// Scratch of one task; every part starts at a multiple of 16 floats.
+struct AttentionScratch {
+  float* keys;         // [head_dim, kAttentionBlock]
+  float* values;       // [kAttentionBlock, padded_dim]
+  float* accumulated;  // [kMaxQueries, padded_dim]
+  float* maxima;       // [kMaxQueries]
+  float* sums;         // [kMaxQueries]
+};
+
+// What a row sees: positions [start, end); those below `contiguous` lie in the slot of their
+// number.
+struct VisibleRange {
+  int64_t start, end, contiguous;
+};
+
+// One query in one block: the keys [first, last) of it.
+struct BlockQuery {
+  int32_t query;
+  int32_t first, last;
+};
+
+inline int64_t PaddedDim(int32_t head_dim) {
+  return (static_cast<int64_t>(head_dim) + 15) / 16 * 16;
+}
+
+}  // namespace tahmin::kernels
+#endif  // TAHMIN_KERNELS_ATTENTION_ONCE_
+
+HWY_BEFORE_NAMESPACE();
+namespace tahmin::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Queries in one register tile: as many as the accumulators leave registers for.
+constexpr int32_t kTile = kLanes == 16 ? 6 : kLanes == 8 ? 3 : 2;
+
+HWY_INLINE FloatVector LoadCacheVector(const uint16_t* from) { return LoadHalf(from); }
+HWY_INLINE FloatVector LoadCacheVector(const float* from) { return hn::LoadU(FloatTag(), from); }
+
+// Values of keys [first, last) to float32 rows of padded_dim, zeros behind head_dim.
+template <typename T>
+void LoadValues(const T* values, int32_t head_dim, const int64_t* slots, int32_t first,
+                int32_t last, float* out) {
+  const int64_t padded_dim = PaddedDim(head_dim);
+  constexpr int32_t kStep = static_cast<int32_t>(kLanes);
+  for (int32_t k = first; k < last; ++k) {
+    const T* from = values + slots[k] * head_dim;
+    float* to = out + k * padded_dim;
+    int32_t d = 0;
+    for (; d + kStep <= head_dim; d += kStep) {
+      hn::StoreU(LoadCacheVector(from + d), FloatTag(), to + d);
+    }
+    if (d == head_dim) continue;
+    HWY_ALIGN T tail[kLanes] = {};
+    std::memcpy(tail, from + d, static_cast<size_t>(head_dim - d) * sizeof(T));
+    hn::StoreU(LoadCacheVector(tail), FloatTag(), to + d);
+  }
+}
+
+template <typename T>
+void LoadBlock(const AttentionTask& task, const AttentionShape& shape, const int64_t* slots,
+               int32_t first, int32_t last, const AttentionScratch& scratch) {
+  const KvRows& kv = task.rows[0].kv;
+  const int64_t head_offset = task.kv_head * kv.num_slots * shape.head_dim;
+  TransposeKeys(static_cast<const T*>(kv.keys) + head_offset, shape.head_dim, slots, first, last,
+                scratch.keys);
+  LoadValues(static_cast<const T*>(kv.values) + head_offset, shape.head_dim, slots, first, last,
+             scratch.values);
+}
+
+// kQueries queries that see the same keys of the block in scratch.
+template <int32_t kQueries>
+HWY_INLINE void AttendTile(const float* const* queries, const BlockQuery* tile,
+                           const AttentionShape& shape, const AttentionScratch& scratch) {
+  HWY_ALIGN float scores[kQueries * kBlock];
+  ScoreTile<kQueries>(queries, shape.head_dim, scratch.keys, scores);
+  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  float corrections[kQueries];
+  float* accumulated[kQueries];
+  for (int32_t i = 0; i < kQueries; ++i) {
+    const int32_t query = tile[i].query;
+    corrections[i] = UpdateSoftmax(scores + i * kBlock, shape.scale, tile[i].first, tile[i].last,
+                                   scratch.maxima[query], scratch.sums[query]);
+    accumulated[i] = scratch.accumulated + query * padded_dim;
+  }
+  constexpr int32_t kWide = kQueries == 1 ? 8 : kQueries <= 3 ? 4 : 2;
+  constexpr int64_t kStep = static_cast<int64_t>(kLanes);
+  int64_t d = 0;
+  for (; d + kWide * kStep <= padded_dim; d += kWide * kStep) {
+    ValueStrip<kQueries, kWide>(accumulated, d, corrections, scores, tile->first, tile->last,
+                                scratch.values, padded_dim);
+  }
+  for (; d < padded_dim; d += kStep) {
+    ValueStrip<kQueries, 1>(accumulated, d, corrections, scores, tile->first, tile->last,
+                            scratch.values, padded_dim);
+  }
+}
+
+template <int32_t kQueries>
+HWY_INLINE void AttendUpTo(int32_t num_queries, const float* const* queries, const BlockQuery* tile,
+                           const AttentionShape& shape, const AttentionScratch& scratch) {
+  if (num_queries == kQueries) {
+    AttendTile<kQueries>(queries, tile, shape, scratch);
+  } else if constexpr (kQueries > 1) {
+    AttendUpTo<kQueries - 1>(num_queries, queries, tile, shape, scratch);
+  }
+}
+
+// All queries that read the block in scratch; neighbours that see the same keys share a tile.
+void AttendBlock(const AttentionTask& task, const AttentionShape& shape, const BlockQuery* list,
+                 int32_t num_queries, const AttentionScratch& scratch) {
+  for (int32_t begin = 0; begin < num_queries;) {
+    const float* queries[kTile];
+    int32_t count = 0;
+    while (count < kTile && begin + count < num_queries) {
+      const BlockQuery& entry = list[begin + count];
+      if (entry.first != list[begin].first || entry.last != list[begin].last) break;
+      const AttentionRow& row = task.rows[entry.query / task.num_heads];
+      const int32_t head = task.first_head + entry.query % task.num_heads;
+      queries[count++] = row.queries + static_cast<int64_t>(head) * shape.head_dim;
+    }
+    AttendUpTo<kTile>(count, queries, list + begin, shape, scratch);
+    begin += count;
+  }
+}
+
+// Adds the queries of row r to the list; [first, last) are its keys in the block.
+HWY_INLINE void AppendQueries(int32_t r, int32_t num_heads, int32_t first, int32_t last,
+                              BlockQuery* list, int32_t& num_queries) {
+  for (int32_t h = 0; h < num_heads; ++h) list[num_queries++] = {r * num_heads + h, first, last};
+}
+
+template <typename T>
+void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
+                       const VisibleRange* ranges, int64_t block_start,
+                       const AttentionScratch& scratch) {
+  int64_t slots[kBlock];
+  BlockQuery list[kMaxQueries];
+  int32_t num_queries = 0, shared_first = kBlock, shared_last = 0;
+  for (int32_t pass = 0; pass < 2; ++pass) {
+    // Pass 0 takes the rows whose keys lie in slot order: one loaded block serves all of them. Pass
+    // 1 gathers the keys of each other row.
+    for (int32_t r = 0; r < task.num_rows; ++r) {
+      const VisibleRange& range = ranges[r];
+      const int64_t first = std::max<int64_t>(range.start - block_start, 0);
+      const int64_t last = std::min<int64_t>(range.end - block_start, kBlock);
+      if (first >= last) continue;
+      const bool is_shared = range.contiguous >= block_start + last;
+      if (is_shared != (pass == 0)) continue;
+      AppendQueries(r, task.num_heads, static_cast<int32_t>(first), static_cast<int32_t>(last),
+                    list, num_queries);
+      if (is_shared) {
+        shared_first = std::min(shared_first, static_cast<int32_t>(first));
+        shared_last = std::max(shared_last, static_cast<int32_t>(last));
+        continue;
+      }
+      const AttentionRow& row = task.rows[r];
+      for (int64_t k = first; k < last; ++k) {
+        const int64_t position = block_start + k;
+        slots[k] =
+            position < row.prefix_length ? position : row.tail_slots[position - row.prefix_length];
+      }
+      LoadBlock<T>(task, shape, slots, static_cast<int32_t>(first), static_cast<int32_t>(last),
+                   scratch);
+      AttendBlock(task, shape, list, num_queries, scratch);
+      num_queries = 0;
+    }
+    if (pass == 0 && num_queries > 0) {
+      for (int32_t k = shared_first; k < shared_last; ++k) slots[k] = block_start + k;
+      LoadBlock<T>(task, shape, slots, shared_first, shared_last, scratch);
+      AttendBlock(task, shape, list, num_queries, scratch);
+      num_queries = 0;
+    }
+  }
+}
+
+VisibleRange RangeOf(const AttentionRow& row, int64_t window) {
+  VisibleRange range;
+  range.end = row.prefix_length + row.tail_size;
+  range.start = window > 0 ? std::max<int64_t>(range.end - window, 0) : 0;
+  int32_t in_place = 0;
+  while (in_place < row.tail_size && row.tail_slots[in_place] == row.prefix_length + in_place) {
+    ++in_place;
+  }
+  range.contiguous = row.prefix_length + in_place;
+  return range;
+}
+
+void StoreOutputs(const AttentionTask& task, const AttentionShape& shape,
+                  const AttentionScratch& scratch) {
+  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  const size_t head_dim = static_cast<size_t>(shape.head_dim);
+  for (int32_t query = 0; query < task.num_rows * task.num_heads; ++query) {
+    const int32_t head = task.first_head + query % task.num_heads;
+    float* out = task.rows[query / task.num_heads].out + head * static_cast<int64_t>(head_dim);
+    const float* from = scratch.accumulated + query * padded_dim;
+    const FloatVector sum = hn::Set(FloatTag(), scratch.sums[query]);
+    for (size_t d = 0; d < head_dim; d += kLanes) {
+      StorePartial(hn::Div(hn::LoadU(FloatTag(), from + d), sum), out + d, head_dim - d);
+    }
+  }
+}
+
+void Attend(const AttentionTask& task, const AttentionShape& shape) {
+  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  AttentionScratch scratch;
+  scratch.keys = task.scratch;
+  scratch.values = scratch.keys + static_cast<int64_t>(shape.head_dim) * kBlock;
+  scratch.accumulated = scratch.values + kBlock * padded_dim;
+  scratch.maxima = scratch.accumulated + kMaxQueries * padded_dim;
+  scratch.sums = scratch.maxima + kMaxQueries;
+
+  const int32_t num_queries = task.num_rows * task.num_heads;
+  std::fill_n(scratch.accumulated, num_queries * padded_dim, 0.0f);
+  std::fill_n(scratch.maxima, num_queries, -std::numeric_limits<float>::infinity());
+  std::fill_n(scratch.sums, num_queries, 0.0f);
+
+  VisibleRange ranges[kMaxRows];
+  int64_t start = std::numeric_limits<int64_t>::max(), end = 0;
+  for (int32_t r = 0; r < task.num_rows; ++r) {
+    ranges[r] = RangeOf(task.rows[r], shape.window);
+    start = std::min(start, ranges[r].start);
+    end = std::max(end, ranges[r].end);
+  }
+  for (int64_t block = start / kBlock * kBlock; block < end; block += kBlock) {
+    if (task.rows[0].kv.is_half) {
+      AttendRowsInBlock<uint16_t>(task, shape, ranges, block, scratch);
+    } else {
+      AttendRowsInBlock<float>(task, shape, ranges, block, scratch);
+    }
+  }
+  StoreOutputs(task, shape, scratch);
+}
+
+}  // namespace tahmin::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tahmin::kernels {
+
+HWY_EXPORT(Attend);
+
+namespace {
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How a call is cut into tasks: tiles of rows x key/value heads x parts of the query heads of each.
+struct TaskGrid {
+  int64_t num_tiles, rows_per_tile;
+  int64_t num_parts, heads_per_part;
+};
+
+TaskGrid MakeGrid(int64_t num_rows, const AttentionShape& shape, int num_threads) {
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  TaskGrid grid;
+  grid.num_parts = CeilDivide(group, kMaxQueries);
+  grid.heads_per_part = CeilDivide(group, grid.num_parts);
+  const int64_t most_rows = std::min<int64_t>(kMaxRows, kMaxQueries / grid.heads_per_part);
+  grid.num_tiles = CeilDivide(num_rows, most_rows);
+  grid.rows_per_tile = CeilDivide(num_rows, grid.num_tiles);
+  grid.num_tiles = CeilDivide(num_rows, grid.rows_per_tile);
+  // Threads without work cost more than blocks converted twice.
+  const int64_t num_tasks = grid.num_tiles * shape.num_kv_heads * grid.num_parts;
+  if (num_tasks < num_threads) {
+    grid.num_parts = std::min<int64_t>(group, grid.num_parts * CeilDivide(num_threads, num_tasks));
+    grid.heads_per_part = CeilDivide(group, grid.num_parts);
+    grid.num_parts = CeilDivide(group, grid.heads_per_part);
+  }
+  return grid;
+}
+
+bool SameCache(const KvRows& a, const KvRows& b) {
+  return a.keys == b.keys && a.values == b.values && a.num_slots == b.num_slots &&
+         a.is_half == b.is_half;
+}
+
+}  // namespace
+
+int64_t AttentionScratchFloats(const AttentionShape& shape) {
+  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  return shape.head_dim * kAttentionBlock + (kAttentionBlock + kMaxQueries) * padded_dim +
+         2 * kMaxQueries;
+}
+
+void Attention(std::span<const AttentionRow> rows, const AttentionShape& shape, float* scratch,
+               ThreadPool& pool) {
+  if (rows.empty()) return;
+  TAHMIN_CHECK(shape.num_kv_heads > 0 && shape.num_heads % shape.num_kv_heads == 0);
+  const int64_t num_rows = static_cast<int64_t>(rows.size());
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  const TaskGrid grid = MakeGrid(num_rows, shape, pool.num_threads());
+  const int64_t scratch_floats = AttentionScratchFloats(shape);
+  const auto attend = HWY_DYNAMIC_DISPATCH(Attend);
+
+  const int64_t tasks_per_tile = shape.num_kv_heads * grid.num_parts;
+  pool.ParallelFor(grid.num_tiles * tasks_per_tile, [&](int64_t index, int thread) {
+    // Later rows see more keys: the longest tasks come first.
+    const int64_t tile = grid.num_tiles - 1 - index / tasks_per_tile;
+    const int64_t kv_head = index % tasks_per_tile / grid.num_parts;
+    const int64_t part_start = index % grid.num_parts * grid.heads_per_part;
+    const int64_t rows_end = std::min((tile + 1) * grid.rows_per_tile, num_rows);
+    AttentionTask task;
+    task.kv_head = static_cast<int32_t>(kv_head);
+    task.first_head = static_cast<int32_t>(kv_head * group + part_start);
+    task.num_heads = static_cast<int32_t>(std::min(grid.heads_per_part, group - part_start));
+    task.scratch = scratch + thread * scratch_floats;
+    // A tile may hold rows of several sequences: one run of rows for each.
+    for (int64_t begin = tile * grid.rows_per_tile; begin < rows_end;) {
+      int64_t end = begin + 1;
+      while (end < rows_end && SameCache(rows[begin].kv, rows[end].kv)) ++end;
+      task.rows = rows.data() + begin;
+      task.num_rows = static_cast<int32_t>(end - begin);
+      attend(task, shape);
+      begin = end;
+    }
+  });
+}
+
+}  // namespace tahmin::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,548 @@
+// Integer matmul kernels for AVX2 + FMA + F16C. A group's 16 lanes are two halves of 8 weight rows,
+// one 32-bit lane of a register each; up to four activation rows share an unpacked weight register.
+// maddubs (unsigned weights, signed activations) cannot saturate: quants of 4, 5 and 6 bits times
+// 127 are added up in 16 bits only as far as kLinesPerSum allows, and |w| * 127 * 2 <= 32512 for
+// 8-bit weights. The order of float operations depends on (layout, activation block) alone, never
+// on the tile.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matmul_tables.h"
+
+#define TAHMIN_INLINE static inline __attribute__((always_inline))
+
+namespace tahmin::kernels {
+namespace avx2 {
+namespace {
+
+using Ints = __m256i;
+using Floats = __m256;
+
+constexpr int kHalfBytes = 32;  // one half of a line
+constexpr int kTileRows = 4;    // activation rows that share a weight register
+constexpr int kUnpackRows = 8;  // from more rows than this, quants are unpacked once for all tiles
+constexpr int kUnpackedBytes = 8 * kHalfBytes;  // unpacked quants of 32 columns, one half
+constexpr int64_t kPrefetchBytes = 4096;        // how far ahead of the reads to prefetch
+
+TAHMIN_INLINE Ints Load(const uint8_t* bytes) {
+  return _mm256_loadu_si256(reinterpret_cast<const Ints*>(bytes));
+}
+
+// Keeps the compiler from re-associating integer sums: it would hold all products of a tile at once
+// and spill most of them (measured: 1.4 times the time at four rows).
+TAHMIN_INLINE void Pin(Ints& value) { __asm__ volatile("" : "+x"(value)); }
+
+TAHMIN_INLINE Ints Broadcast4(const void* bytes) {
+  int32_t word;
+  __builtin_memcpy(&word, bytes, 4);
+  return _mm256_set1_epi32(word);
+}
+
+TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+
+// The quants of one line: `even` = quad 2 * line, `odd` = quad 2 * line + 1, 8 rows x 4 columns
+// each. quants points at this half's bytes of the first line.
+template <int kPlaneBits, int kLine>
+TAHMIN_INLINE void UnpackLine(const uint8_t* quants, Ints& even, Ints& odd) {
+  const Ints nibble = _mm256_set1_epi8(15);
+  const Ints packed = Load(quants + kLine * kLineBytes);
+  even = _mm256_and_si256(packed, nibble);
+  odd = _mm256_and_si256(_mm256_srli_epi16(packed, 4), nibble);
+  if constexpr (kPlaneBits == 1) {
+    const Ints bit = _mm256_set1_epi8(16);
+    const Ints plane = Load(quants + kNibbleBytes);
+    const Ints e = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 4 - 2 * kLine : 0)
+                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 4);
+    const Ints o = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 3 - 2 * kLine : 0)
+                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 3);
+    even = _mm256_or_si256(even, _mm256_and_si256(e, bit));
+    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bit));
+  }
+  if constexpr (kPlaneBits == 2) {
+    const Ints bits = _mm256_set1_epi8(48);
+    const Ints plane = Load(quants + kNibbleBytes + kLine / 2 * kLineBytes);
+    const Ints e = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 4) : plane;
+    const Ints o = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 2) : _mm256_srli_epi16(plane, 2);
+    even = _mm256_or_si256(even, _mm256_and_si256(e, bits));
+    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bits));
+  }
+}
+
+// Where a tile reads its quants: from the packed group, or from the scratch of UnpackQuants.
+template <int kPlaneBits>
+struct PackedQuants {
+  static constexpr int kBytes = kNibbleBytes + kPlaneBits * kLineBytes;
+  template <int kLine>
+  TAHMIN_INLINE void Line(const uint8_t* quants, Ints& even, Ints& odd) {
+    UnpackLine<kPlaneBits, kLine>(quants, even, odd);
+  }
+};
+
+struct UnpackedQuants {
+  static constexpr int kBytes = kUnpackedBytes;
+  template <int kLine>
+  TAHMIN_INLINE void Line(const uint8_t* quants, Ints& even, Ints& odd) {
+    even = Load(quants + 2 * kLine * kHalfBytes);
+    odd = Load(quants + (2 * kLine + 1) * kHalfBytes);
+  }
+};
+
+template <int kPlaneBits, int kLine>
+TAHMIN_INLINE void UnpackLineTo(const uint8_t* quants, uint8_t* out) {
+  Ints even, odd;
+  UnpackLine<kPlaneBits, kLine>(quants, even, odd);
+  _mm256_store_si256(reinterpret_cast<Ints*>(out + 2 * kLine * kHalfBytes), even);
+  _mm256_store_si256(reinterpret_cast<Ints*>(out + (2 * kLine + 1) * kHalfBytes), odd);
+}
+
+template <int kPlaneBits>
+void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
+  for (int i = 0; i < num_blocks; ++i) {
+    UnpackLineTo<kPlaneBits, 0>(quants, out);
+    UnpackLineTo<kPlaneBits, 1>(quants, out);
+    UnpackLineTo<kPlaneBits, 2>(quants, out);
+    UnpackLineTo<kPlaneBits, 3>(quants, out);
+    quants += PackedQuants<kPlaneBits>::kBytes;
+    out += kUnpackedBytes;
+  }
+}
+
+// dots[r] += scale * (quants . x[r]) over one line (8 columns); `sums` are the open 16-bit sums.
+template <typename Quants, int kLinesPerSum, int kLine, int R>
+TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
+                           Ints scale, Ints (&sums)[R], Ints (&dots)[R]) {
+  Ints even, odd;
+  Quants::template Line<kLine>(quants, even, odd);
+  for (int r = 0; r < R; ++r) {
+    const int8_t* values = x[r] + column + 8 * kLine;
+    const Ints both = _mm256_add_epi16(_mm256_maddubs_epi16(even, Broadcast4(values)),
+                                       _mm256_maddubs_epi16(odd, Broadcast4(values + 4)));
+    sums[r] = kLine % kLinesPerSum == 0 ? both : _mm256_add_epi16(sums[r], both);
+    if (kLine % kLinesPerSum == kLinesPerSum - 1) {
+      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sums[r], scale));
+      Pin(dots[r]);
+    } else {
+      Pin(sums[r]);
+    }
+  }
+}
+
+// The same over 32 columns. `first` and `second` scale the first and the last 16 columns.
+template <typename Quants, int kLinesPerSum, int R>
+TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
+                             Ints first, Ints second, Ints (&dots)[R]) {
+  Ints sums[R];
+  AddLine<Quants, kLinesPerSum, 0>(quants, x, column, first, sums, dots);
+  AddLine<Quants, kLinesPerSum, 1>(quants, x, column, first, sums, dots);
+  AddLine<Quants, kLinesPerSum, 2>(quants, x, column, second, sums, dots);
+  AddLine<Quants, kLinesPerSum, 3>(quants, x, column, second, sums, dots);
+}
+
+// Of each lane's pair of 16-bit numbers, the first or the second one twice.
+TAHMIN_INLINE Ints FirstTwice(Ints pairs) {
+  return _mm256_or_si256(_mm256_and_si256(pairs, _mm256_set1_epi32(0xFFFF)),
+                         _mm256_slli_epi32(pairs, 16));
+}
+TAHMIN_INLINE Ints SecondTwice(Ints pairs) {
+  return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xF5), 0xF5);
+}
+
+// ---- Super layouts -----------------------------------------------------------------------------
+
+struct Q4Super {
+  static constexpr int kPlaneBits = 0, kScaleColumns = 32, kLinesPerSum = 4;
+  static constexpr bool kHasMin = true;
+};
+struct Q5Super {
+  static constexpr int kPlaneBits = 1, kScaleColumns = 32, kLinesPerSum = 2;
+  static constexpr bool kHasMin = true;
+};
+struct Q6Super {
+  static constexpr int kPlaneBits = 2, kScaleColumns = 16, kLinesPerSum = 1;
+  static constexpr bool kHasMin = false;
+};
+struct Q2Super {
+  static constexpr int kPlaneBits = 0, kScaleColumns = 16, kLinesPerSum = 2;
+  static constexpr bool kHasMin = true;
+};
+
+// One half of one unit, for one tile.
+struct SuperUnit {
+  const uint8_t* halves;  // d, then m
+  const uint8_t* scales;
+  const uint8_t* mins;
+  const uint8_t* quants;
+};
+
+template <typename L>
+TAHMIN_INLINE Ints LoadPairs(const uint8_t* scales, int pair) {
+  const __m128i bytes =
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + pair * 2 * kLanes));
+  return L::kHasMin ? _mm256_cvtepu8_epi16(bytes) : _mm256_cvtepi8_epi16(bytes);
+}
+
+// The sum over `columns` columns from `column` of the unit of min (or scale) times activation sums.
+template <typename L, int kColumns>
+TAHMIN_INLINE Ints MinDot(const uint8_t* mins, const QuantizedRow& row, int64_t row_column,
+                          int column) {
+  constexpr int kPairColumns = 2 * L::kScaleColumns;
+  const int16_t* sums =
+      L::kScaleColumns == 16 ? row.sums16 + row_column / 16 : row.sums32 + row_column / 32;
+  if constexpr (kColumns < kPairColumns) {
+    const Ints pairs = LoadPairs<L>(mins, column / kPairColumns);
+    const bool is_second = column % kPairColumns != 0;
+    const Ints mask = _mm256_set1_epi32(is_second ? static_cast<int>(0xFFFF0000u) : 0xFFFF);
+    return _mm256_madd_epi16(_mm256_and_si256(pairs, mask),
+                             Broadcast4(sums + column / kPairColumns * 2));
+  } else {
+    Ints total = _mm256_setzero_si256();
+    for (int i = 0; i < kColumns / kPairColumns; ++i) {
+      const int pair = column / kPairColumns + i;
+      total = _mm256_add_epi32(
+          total, _mm256_madd_epi16(LoadPairs<L>(mins, pair), Broadcast4(sums + 2 * pair)));
+    }
+    return total;
+  }
+}
+
+// out += scale of the activation block * (d * dots - m * min dots), kColumns columns from `column`.
+template <typename L, int kColumns, int R>
+TAHMIN_INLINE void Flush(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
+                         int column, Ints (&dots)[R], Floats (&out)[R]) {
+  const Floats d = LoadHalves(unit.halves);
+  for (int r = 0; r < R; ++r) {
+    const Floats scale = _mm256_broadcast_ss(rows[r].scales + (row_column + column) / kColumns);
+    const Ints min_dots =
+        MinDot<L, kColumns>(L::kHasMin ? unit.mins : unit.scales, rows[r], row_column, column);
+    if constexpr (L::kHasMin) {
+      const Floats m = LoadHalves(unit.halves + kHalvesBytes);
+      out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), _mm256_mul_ps(d, scale), out[r]);
+      out[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(min_dots), _mm256_mul_ps(m, scale), out[r]);
+    } else {
+      const Ints centred = _mm256_sub_epi32(dots[r], _mm256_slli_epi32(min_dots, 5));
+      out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(centred), _mm256_mul_ps(d, scale), out[r]);
+    }
+    dots[r] = _mm256_setzero_si256();
+  }
+}
+
+// out[r] += unit . rows[r]; row_column is the unit's first column.
+template <typename L, typename Quants, int kBlock, int R>
+TAHMIN_INLINE void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
+                             float* out) {
+  const int8_t* x[R];
+  Ints dots[R];
+  Floats sums[R];
+  for (int r = 0; r < R; ++r) {
+    x[r] = rows[r].values + row_column;
+    dots[r] = _mm256_setzero_si256();
+    sums[r] = _mm256_load_ps(out + r * kLanes);
+  }
+  const uint8_t* quants = unit.quants;
+  for (int column = 0; column < kSuperColumns; column += 64) {
+    for (int part = 0; part < 2; ++part) {
+      const int at = column + 32 * part;
+      Ints first, second;
+      if constexpr (L::kScaleColumns == 16) {
+        const Ints pairs = LoadPairs<L>(unit.scales, at / 32);
+        first = FirstTwice(pairs);
+        second = SecondTwice(pairs);
+      } else {
+        const Ints pairs = LoadPairs<L>(unit.scales, column / 64);
+        first = second = part == 0 ? FirstTwice(pairs) : SecondTwice(pairs);
+      }
+      AddQuants<Quants, L::kLinesPerSum>(quants, x, at, first, second, dots);
+      quants += Quants::kBytes;
+      if constexpr (kBlock == 32) Flush<L, 32>(unit, rows, row_column, at, dots, sums);
+    }
+    if constexpr (kBlock == 64) Flush<L, 64>(unit, rows, row_column, column, dots, sums);
+    if constexpr (kBlock == 128) {
+      if (column % 128 == 64) Flush<L, 128>(unit, rows, row_column, column - 64, dots, sums);
+    }
+  }
+  if constexpr (kBlock == 256) Flush<L, 256>(unit, rows, row_column, 0, dots, sums);
+  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
+}
+
+template <typename L, typename Quants, int kBlock>
+TAHMIN_INLINE void SuperTiles(const SuperUnit& unit, const GroupPass& pass, int64_t row_column,
+                              float* out) {
+  int32_t row = 0;
+  for (; row + kTileRows <= pass.num_rows; row += kTileRows) {
+    SuperTile<L, Quants, kBlock, kTileRows>(unit, pass.rows + row, row_column, out + row * kLanes);
+  }
+  const QuantizedRow* rest = pass.rows + row;
+  out += row * kLanes;
+  switch (pass.num_rows - row) {
+    case 3:
+      return SuperTile<L, Quants, kBlock, 3>(unit, rest, row_column, out);
+    case 2:
+      return SuperTile<L, Quants, kBlock, 2>(unit, rest, row_column, out);
+    case 1:
+      return SuperTile<L, Quants, kBlock, 1>(unit, rest, row_column, out);
+    default:
+      return;
+  }
+}
+
+TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
+  for (int32_t i = 0; i < pass.num_rows * kLanes; i += 8) {
+    _mm256_store_ps(pass.out + i, _mm256_setzero_ps());
+  }
+}
+
+TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
+  for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
+    _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T0);
+  }
+}
+
+template <typename L, int kBlock>
+void SuperGroup(const GroupPass& pass) {
+  constexpr int kScaleBytes = kSuperColumns / L::kScaleColumns * kLanes;
+  constexpr int kMinBytes = L::kHasMin ? kScaleBytes : 0;
+  constexpr int kNumBlocks = kSuperColumns / kBlockColumns;
+  constexpr int kUnitBytes =
+      kScaleBytes + kMinBytes + kNumBlocks * PackedQuants<L::kPlaneBits>::kBytes;
+  constexpr int kUnitHalves = (L::kHasMin ? 2 : 1) * kHalvesBytes;
+  constexpr int kAheadBytes = (kUnitBytes + kUnitHalves) / 2;
+  alignas(kHalfBytes) uint8_t unpacked[kNumBlocks * kUnpackedBytes];
+  ClearOut(pass);
+  const uint8_t* ahead = pass.group + kPrefetchBytes;
+  const int64_t num_units = pass.columns / kSuperColumns;
+  for (int64_t u = 0; u < num_units; ++u) {
+    const uint8_t* halves = pass.group + u * kUnitHalves;
+    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kUnitBytes;
+    for (int half = 0; half < 2; ++half) {
+      Prefetch(ahead, kAheadBytes);
+      ahead += kAheadBytes;
+      SuperUnit unit{halves + half * 16, bytes + half * 16, bytes + kScaleBytes + half * 16,
+                     bytes + kScaleBytes + kMinBytes + half * kHalfBytes};
+      float* out = pass.out + half * 8;
+      if (pass.num_rows > kUnpackRows) {
+        UnpackQuants<L::kPlaneBits>(unit.quants, kNumBlocks, unpacked);
+        unit.quants = unpacked;
+        SuperTiles<L, UnpackedQuants, kBlock>(unit, pass, u * kSuperColumns, out);
+      } else {
+        SuperTiles<L, PackedQuants<L::kPlaneBits>, kBlock>(unit, pass, u * kSuperColumns, out);
+      }
+    }
+  }
+}
+
+template <typename L>
+void Super(const GroupPass& pass) {
+  switch (pass.block) {
+    case 32:
+      return SuperGroup<L, 32>(pass);
+    case 64:
+      return SuperGroup<L, 64>(pass);
+    case 128:
+      return SuperGroup<L, 128>(pass);
+    default:
+      return SuperGroup<L, 256>(pass);
+  }
+}
+
+// ---- Block layouts -----------------------------------------------------------------------------
+
+struct Q4Block {
+  static constexpr int kPlaneBits = 0, kLinesPerSum = 4;
+};
+struct Q5Block {
+  static constexpr int kPlaneBits = 1, kLinesPerSum = 2;
+};
+
+// A run of units (32 columns each) of one half, for one tile.
+struct BlockRun {
+  const uint8_t* halves;  // d [16], then m [16] with kHasMin, per unit
+  const uint8_t* quants;
+  int64_t column;  // first column
+  int32_t num_units;
+  int32_t block_shift;  // log2 of the activation block
+  Ints zero_points;     // 16-bit pairs
+};
+
+// out[r] += d * scale * dot (+ m * scaled sum) of unit u.
+template <bool kHasMin, int R>
+TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int32_t u,
+                             const Ints (&dots)[R], Floats (&out)[R]) {
+  const int64_t column = run.column + u * kBlockColumns;
+  const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes;
+  const Floats d = LoadHalves(halves);
+  for (int r = 0; r < R; ++r) {
+    const Floats scale = _mm256_broadcast_ss(rows[r].scales + (column >> run.block_shift));
+    out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), _mm256_mul_ps(d, scale), out[r]);
+    if constexpr (kHasMin) {
+      const Floats m = LoadHalves(halves + kHalvesBytes);
+      const Floats sum = _mm256_broadcast_ss(rows[r].scaled_sums + column / kBlockColumns);
+      out[r] = _mm256_fmadd_ps(m, sum, out[r]);
+    }
+  }
+}
+
+template <typename L, typename Quants, bool kHasMin, int R>
+TAHMIN_INLINE void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
+  const int8_t* x[R];
+  Floats sums[R];
+  for (int r = 0; r < R; ++r) {
+    x[r] = rows[r].values + run.column;
+    sums[r] = _mm256_load_ps(out + r * kLanes);
+  }
+  const Ints ones = _mm256_set1_epi16(1);
+  for (int32_t u = 0; u < run.num_units; ++u) {
+    Ints dots[R];
+    for (int r = 0; r < R; ++r) {
+      dots[r] = _mm256_setzero_si256();
+      if constexpr (!kHasMin) {
+        const int16_t* pair = rows[r].sums16 + (run.column + u * kBlockColumns) / 16;
+        dots[r] = _mm256_sub_epi32(dots[r], _mm256_madd_epi16(run.zero_points, Broadcast4(pair)));
+      }
+    }
+    AddQuants<Quants, L::kLinesPerSum>(run.quants + u * Quants::kBytes, x, u * kBlockColumns, ones,
+                                       ones, dots);
+    FlushUnit<kHasMin>(run, rows, u, dots, sums);
+  }
+  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
+}
+
+// 8-bit weights: |w| times the activation with w's sign.
+template <int R>
+TAHMIN_INLINE void ByteTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
+  const int8_t* x[R];
+  Floats sums[R];
+  for (int r = 0; r < R; ++r) {
+    x[r] = rows[r].values + run.column;
+    sums[r] = _mm256_load_ps(out + r * kLanes);
+  }
+  const Ints ones = _mm256_set1_epi16(1);
+  for (int32_t u = 0; u < run.num_units; ++u) {
+    Ints dots[R];
+    for (int r = 0; r < R; ++r) dots[r] = _mm256_setzero_si256();
+    const uint8_t* quants = run.quants + u * kByteQuantBytes;
+    for (int quad = 0; quad < 8; ++quad) {
+      const Ints weights = Load(quants + quad * kLineBytes);
+      const Ints magnitudes = _mm256_abs_epi8(weights);
+      for (int r = 0; r < R; ++r) {
+        const Ints values = Broadcast4(x[r] + u * kBlockColumns + 4 * quad);
+        const Ints pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(values, weights));
+        dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs, ones));
+        Pin(dots[r]);
+      }
+    }
+    FlushUnit<false>(run, rows, u, dots, sums);
+  }
+  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
+}
+
+template <typename L, typename Quants, bool kHasMin>
+TAHMIN_INLINE void BlockTiles(const BlockRun& run, const GroupPass& pass, float* out) {
+  int32_t row = 0;
+  for (; row + kTileRows <= pass.num_rows; row += kTileRows) {
+    BlockTile<L, Quants, kHasMin, kTileRows>(run, pass.rows + row, out + row * kLanes);
+  }
+  const QuantizedRow* rest = pass.rows + row;
+  out += row * kLanes;
+  switch (pass.num_rows - row) {
+    case 3:
+      return BlockTile<L, Quants, kHasMin, 3>(run, rest, out);
+    case 2:
+      return BlockTile<L, Quants, kHasMin, 2>(run, rest, out);
+    case 1:
+      return BlockTile<L, Quants, kHasMin, 1>(run, rest, out);
+    default:
+      return;
+  }
+}
+
+TAHMIN_INLINE void ByteTiles(const BlockRun& run, const GroupPass& pass, float* out) {
+  int32_t row = 0;
+  for (; row + kTileRows <= pass.num_rows; row += kTileRows) {
+    ByteTile<kTileRows>(run, pass.rows + row, out + row * kLanes);
+  }
+  const QuantizedRow* rest = pass.rows + row;
+  out += row * kLanes;
+  switch (pass.num_rows - row) {
+    case 3:
+      return ByteTile<3>(run, rest, out);
+    case 2:
+      return ByteTile<2>(run, rest, out);
+    case 1:
+      return ByteTile<1>(run, rest, out);
+    default:
+      return;
+  }
+}
+
+constexpr int kRunUnits = 8;  // units per tile call: 256 columns
+
+// Calls body(run, out of the half) for every run of units and both halves, prefetching ahead.
+template <int kUnitBytes, bool kHasMin, typename Body>
+TAHMIN_INLINE void ForEachRun(const GroupPass& pass, Body body) {
+  constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
+  ClearOut(pass);
+  const int32_t block_shift = __builtin_ctz(static_cast<unsigned>(pass.block));
+  const Ints zero_points = _mm256_set1_epi16(static_cast<int16_t>(pass.zero_point));
+  const uint8_t* ahead = pass.group + kPrefetchBytes;
+  const int64_t num_units = pass.columns / kBlockColumns;
+  for (int64_t u = 0; u < num_units; u += kRunUnits) {
+    const int32_t count =
+        static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits);
+    const uint8_t* halves = pass.group + u * kUnitHalves;
+    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kUnitBytes;
+    for (int half = 0; half < 2; ++half) {
+      const int64_t ahead_bytes = count * (kUnitBytes + kUnitHalves) / 2;
+      Prefetch(ahead, ahead_bytes);
+      ahead += ahead_bytes;
+      const BlockRun run{halves + half * 16, bytes + half * kHalfBytes,
+                         u * kBlockColumns,  count,
+                         block_shift,        zero_points};
+      body(run, pass.out + half * 8);
+    }
+  }
+}
+
+template <typename L, bool kHasMin>
+void NibbleGroup(const GroupPass& pass) {
+  using Packed = PackedQuants<L::kPlaneBits>;
+  alignas(kHalfBytes) uint8_t unpacked[kRunUnits * kUnpackedBytes];
+  ForEachRun<Packed::kBytes, kHasMin>(pass, [&](BlockRun run, float* out) {
+    if (pass.num_rows > kUnpackRows) {
+      UnpackQuants<L::kPlaneBits>(run.quants, run.num_units, unpacked);
+      run.quants = unpacked;
+      BlockTiles<L, UnpackedQuants, kHasMin>(run, pass, out);
+    } else {
+      BlockTiles<L, Packed, kHasMin>(run, pass, out);
+    }
+  });
+}
+
+template <typename L>
+void Nibbles(const GroupPass& pass) {
+  if (pass.has_min) return NibbleGroup<L, true>(pass);
+  return NibbleGroup<L, false>(pass);
+}
+
+void Bytes(const GroupPass& pass) {
+  ForEachRun<kByteQuantBytes, false>(
+      pass, [&](const BlockRun& run, float* out) { ByteTiles(run, pass, out); });
+}
+
+}  // namespace
+}  // namespace avx2
+
+const MatMulTable kMatMulAvx2 = {{
+    avx2::Super<avx2::Q4Super>,
+    avx2::Super<avx2::Q5Super>,
+    avx2::Super<avx2::Q6Super>,
+    avx2::Super<avx2::Q2Super>,
+    avx2::Nibbles<avx2::Q4Block>,
+    avx2::Nibbles<avx2::Q5Block>,
+    avx2::Bytes,
+}};
+
+}  // namespace tahmin::kernels
