@@ -1,0 +1,75 @@
+#include "model/activation_formats.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "base/tensor_type.h"
+
+namespace tahmin {
+namespace {
+
+constexpr int32_t kNarrowBlock = 32;
+constexpr int32_t kWideBlock = 256;
+constexpr float kResidualThreshold = 24.0f;
+
+kernels::ActivationFormat FormatFor(int64_t columns, bool has_super_blocks) {
+  if (!has_super_blocks) return {.block = kNarrowBlock, .residual_threshold = 0.0f};
+  int32_t block = kWideBlock;
+  while (block > kNarrowBlock && columns % block != 0) block /= 2;
+  return {.block = block, .residual_threshold = kResidualThreshold};
+}
+
+bool HasSuperBlocks(const LinearWeights& linear) {
+  return kernels::LayoutBlockColumns(linear.matrix.layout()) == kSuperBlock;
+}
+
+// One format for all matrices of these kinds, in all layers.
+kernels::ActivationFormat FormatOf(std::span<const LayerWeights> layers,
+                                   std::initializer_list<LinearWeights LayerWeights::*> kinds) {
+  bool has_super_blocks = false;
+  int64_t columns = 0;
+  for (const LayerWeights& layer : layers) {
+    for (LinearWeights LayerWeights::*kind : kinds) {
+      has_super_blocks = has_super_blocks || HasSuperBlocks(layer.*kind);
+      columns = (layer.*kind).matrix.columns();
+    }
+  }
+  return FormatFor(columns, has_super_blocks);
+}
+
+}  // namespace
+
+ActivationFormats ChooseActivationFormats(std::span<const LayerWeights> layers,
+                                          const LinearWeights& output) {
+  using Layer = LayerWeights;
+  return {
+      .attention_input = FormatOf(layers, {&Layer::query, &Layer::key, &Layer::value}),
+      .attention_output = FormatOf(layers, {&Layer::attention_output}),
+      .feed_forward_input = FormatOf(layers, {&Layer::gate, &Layer::up}),
+      .feed_forward_down = FormatOf(layers, {&Layer::down}),
+      .output_head = FormatFor(output.matrix.columns(), HasSuperBlocks(output)),
+  };
+}
+
+std::string DescribeFormats(const ActivationFormats& formats) {
+  const std::pair<std::string_view, const kernels::ActivationFormat*> kinds[] = {
+      {"attention input", &formats.attention_input},
+      {"attention output", &formats.attention_output},
+      {"feed-forward input", &formats.feed_forward_input},
+      {"feed-forward down", &formats.feed_forward_down},
+      {"output head", &formats.output_head},
+  };
+  std::string text;
+  for (const auto& [name, format] : kinds) {
+    text += fmt::format("{}{}: block {}, ", text.empty() ? "" : "\n", name, format->block);
+    text += format->residual_threshold > 0.0f
+                ? fmt::format("residual above {} x rms", format->residual_threshold)
+                : "no residual";
+  }
+  return text;
+}
+
+}  // namespace tahmin

@@ -1,0 +1,135 @@
+#include "model/attention.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/kernels.h"
+#include "kernels/matmul.h"
+
+namespace tahmin {
+namespace {
+
+void ProjectQueriesKeysValues(const ForwardPass& pass, const LayerWeights& layer) {
+  ForwardScratch::State& scratch = pass.scratch;
+  const ModelConfig& config = pass.weights.config;
+  const kernels::MatMulJob jobs[] = {
+      {&layer.query.matrix, layer.query.bias_or_null(), scratch.query_row(0), scratch.query_width},
+      {&layer.key.matrix, layer.key.bias_or_null(), scratch.key_row(0), scratch.kv_width},
+      {&layer.value.matrix, layer.value.bias_or_null(), scratch.value_row(0), scratch.kv_width},
+  };
+  FillAndMultiply(pass, config.embedding_length, pass.weights.formats.attention_input, jobs,
+                  [&](int32_t row, float* out) {
+                    kernels::RmsNorm(scratch.hidden_row(row), layer.attention_norm.data(),
+                                     config.rms_epsilon, config.embedding_length, out);
+                  });
+}
+
+void NormHeads(float* heads, int32_t num_heads, std::span<const float> weight, float epsilon) {
+  const int64_t head_dim = static_cast<int64_t>(weight.size());
+  for (int32_t head = 0; head < num_heads; ++head) {
+    float* values = heads + head * head_dim;
+    kernels::RmsNorm(values, weight.data(), epsilon, head_dim, values);
+  }
+}
+
+// Writes one row's [num_kv_heads, head_dim] into its slot, in cache precision.
+void StoreHeads(const float* heads, const KvShape& shape, int64_t num_slots, int64_t slot,
+                void* cache) {
+  const int64_t head_dim = shape.head_dim;
+  for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
+    const float* in = heads + head * head_dim;
+    const int64_t offset = (head * num_slots + slot) * head_dim;
+    if (shape.type == KvType::kF16) {
+      kernels::FloatToHalfRow(in, head_dim, static_cast<uint16_t*>(cache) + offset);
+    } else {
+      std::copy_n(in, head_dim, static_cast<float*>(cache) + offset);
+    }
+  }
+}
+
+void RotateAndStore(const ForwardPass& pass, const LayerWeights& layer, int32_t layer_index) {
+  ForwardScratch::State& scratch = pass.scratch;
+  const ModelConfig& config = pass.weights.config;
+  ForEachRow(pass, scratch.query_width + 2 * scratch.kv_width, [&](int32_t row) {
+    float* queries = scratch.query_row(row);
+    float* keys = scratch.key_row(row);
+    if (config.has_qk_norm) {
+      NormHeads(queries, config.num_heads, layer.query_norm, config.rms_epsilon);
+      NormHeads(keys, config.num_kv_heads, layer.key_norm, config.rms_epsilon);
+    }
+    const kernels::RopeTable table = {scratch.cosines_row(row), scratch.sines_row(row)};
+    kernels::Rope(queries, config.num_heads, config.head_dim, config.rotary_dimensions,
+                  config.rope_style, table);
+    kernels::Rope(keys, config.num_kv_heads, config.head_dim, config.rotary_dimensions,
+                  config.rope_style, table);
+    const RowPlace& place = scratch.places[row];
+    const KvView view = pass.cache.View(place.sequence, layer_index);
+    StoreHeads(keys, pass.cache.shape(), view.num_slots, place.slot, view.keys);
+    StoreHeads(scratch.value_row(row), pass.cache.shape(), view.num_slots, place.slot, view.values);
+  });
+}
+
+// Moves the rows that want logits to the front. Nothing reads the others again: their keys and
+// values are stored, and after the last layer only logits are left.
+void KeepLogitRows(ForwardScratch::State& scratch) {
+  int32_t num_kept = 0;
+  for (int32_t row = 0; row < scratch.num_rows; ++row) {
+    if (!scratch.places[row].wants_logits) continue;
+    if (row != num_kept) {
+      std::copy_n(scratch.hidden_row(row), scratch.embedding_length, scratch.hidden_row(num_kept));
+      std::copy_n(scratch.query_row(row), scratch.query_width, scratch.query_row(num_kept));
+      scratch.places[num_kept] = scratch.places[row];
+      scratch.attention_rows[num_kept] = scratch.attention_rows[row];
+    }
+    ++num_kept;
+  }
+  scratch.num_rows = num_kept;
+}
+
+void Attend(const ForwardPass& pass, int32_t layer_index) {
+  ForwardScratch::State& scratch = pass.scratch;
+  const auto start = std::chrono::steady_clock::now();
+  for (int32_t row = 0; row < scratch.num_rows; ++row) {
+    kernels::AttentionRow& attention = scratch.attention_rows[row];
+    const KvView view = pass.cache.View(scratch.places[row].sequence, layer_index);
+    attention.queries = scratch.query_row(row);
+    attention.out = scratch.attended_row(row);
+    attention.kv = {view.keys, view.values, view.num_slots,
+                    pass.cache.shape().type == KvType::kF16};
+  }
+  kernels::Attention({scratch.attention_rows.data(), static_cast<size_t>(scratch.num_rows)},
+                     MakeAttentionShape(pass.weights.config), scratch.attention.As<float>().data(),
+                     pass.pool);
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  scratch.attention_ms += elapsed.count();
+}
+
+void ProjectOutput(const ForwardPass& pass, const LayerWeights& layer) {
+  ForwardScratch::State& scratch = pass.scratch;
+  const LinearWeights& output = layer.attention_output;
+  const kernels::MatMulJob jobs[] = {
+      {&output.matrix, output.bias_or_null(), scratch.projected_row(0), scratch.embedding_length}};
+  FillAndMultiply(pass, scratch.query_width, pass.weights.formats.attention_output, jobs,
+                  [&](int32_t row, float* out) {
+                    std::copy_n(scratch.attended_row(row), scratch.query_width, out);
+                  });
+}
+
+}  // namespace
+
+void AttentionBlock(const ForwardPass& pass, int32_t layer_index) {
+  const LayerWeights& layer = pass.weights.layers[layer_index];
+  ForwardScratch::State& scratch = pass.scratch;
+  ProjectQueriesKeysValues(pass, layer);
+  RotateAndStore(pass, layer, layer_index);
+  if (layer_index + 1 == pass.weights.config.num_layers) KeepLogitRows(scratch);
+  if (scratch.num_rows == 0) return;
+  Attend(pass, layer_index);
+  ProjectOutput(pass, layer);
+  ForEachRow(pass, scratch.embedding_length, [&](int32_t row) {
+    kernels::Add(scratch.hidden_row(row), scratch.projected_row(row), scratch.embedding_length);
+  });
+}
+
+}  // namespace tahmin

@@ -1,0 +1,251 @@
+#include "model/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "gguf/dequantize.h"
+
+namespace tahmin {
+namespace {
+
+struct PlannedMatrix {
+  const GgufTensor* tensor;
+  kernels::PackedMatrix* destination;
+};
+struct PlannedVector {
+  const GgufTensor* tensor;
+  std::vector<float>* destination;
+};
+
+// Which tensor of the file goes where. Names, types and shapes are all checked before the first
+// matrix is packed.
+class WeightPlan {
+ public:
+  explicit WeightPlan(const GgufFile& file) : file_(file), is_used_(file.tensors().size()) {}
+
+  // Sizes weights.layers and plans every tensor; weights.config is set.
+  absl::Status Build(ModelWeights& weights);
+
+  const std::vector<PlannedMatrix>& matrices() const { return matrices_; }
+  const std::vector<PlannedVector>& vectors() const { return vectors_; }
+
+ private:
+  const GgufTensor* Take(const std::string& name);
+  // The tensor, which must have exactly this shape; nullptr when it is absent and not required.
+  absl::StatusOr<const GgufTensor*> TakeShaped(const std::string& name,
+                                               std::initializer_list<int64_t> shape,
+                                               bool is_required);
+  absl::Status AddVector(const std::string& name, int64_t size, bool is_required,
+                         std::vector<float>& destination);
+  absl::Status AddLinear(const std::string& name, int64_t rows, int64_t columns, Bias bias,
+                         LinearWeights& destination);
+  absl::Status AddLayer(int32_t layer_index, const ModelConfig& config, LayerWeights& layer);
+  absl::Status AddOutput(ModelWeights& weights);
+  absl::Status CheckAllUsed() const;
+
+  const GgufFile& file_;
+  std::vector<bool> is_used_;
+  std::vector<PlannedMatrix> matrices_;
+  std::vector<PlannedVector> vectors_;
+};
+
+const GgufTensor* WeightPlan::Take(const std::string& name) {
+  const GgufTensor* tensor = file_.FindTensor(name);
+  if (tensor != nullptr) is_used_[tensor - file_.tensors().data()] = true;
+  return tensor;
+}
+
+absl::StatusOr<const GgufTensor*> WeightPlan::TakeShaped(const std::string& name,
+                                                         std::initializer_list<int64_t> shape,
+                                                         bool is_required) {
+  const GgufTensor* tensor = Take(name);
+  if (tensor == nullptr) {
+    if (!is_required) return nullptr;
+    return absl::InvalidArgumentError(fmt::format("missing tensor {}", name));
+  }
+  // Trailing dimensions of 1 do not change a shape.
+  std::vector<int64_t> found = tensor->dimensions;
+  while (found.size() > shape.size() && found.back() == 1) found.pop_back();
+  if (!std::ranges::equal(found, shape)) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} has shape [{}], expected [{}]", name,
+                                                  fmt::join(tensor->dimensions, ", "),
+                                                  fmt::join(shape, ", ")));
+  }
+  const uint32_t type_number = static_cast<uint32_t>(tensor->type);
+  const TensorTypeTraits* type = FindTensorType(type_number);
+  if (type == nullptr || !type->is_weight) {
+    return absl::UnimplementedError(fmt::format("tensor {} has type {}: not supported as a weight",
+                                                name, TensorTypeName(type_number)));
+  }
+  if (tensor->columns() % type->block_elements != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} has {} columns, expected a multiple of the {} block of {}", name,
+                    tensor->columns(), type->name, type->block_elements));
+  }
+  return tensor;
+}
+
+absl::Status WeightPlan::AddVector(const std::string& name, int64_t size, bool is_required,
+                                   std::vector<float>& destination) {
+  TAHMIN_ASSIGN_OR_RETURN(const GgufTensor* tensor, TakeShaped(name, {size}, is_required));
+  if (tensor != nullptr) vectors_.push_back({tensor, &destination});
+  return absl::OkStatus();
+}
+
+absl::Status WeightPlan::AddLinear(const std::string& name, int64_t rows, int64_t columns,
+                                   Bias bias, LinearWeights& destination) {
+  TAHMIN_ASSIGN_OR_RETURN(const GgufTensor* tensor,
+                          TakeShaped(name + ".weight", {columns, rows}, true));
+  matrices_.push_back({tensor, &destination.matrix});
+  return AddVector(name + ".bias", rows, bias == Bias::kRequired, destination.bias);
+}
+
+absl::Status WeightPlan::AddLayer(int32_t layer_index, const ModelConfig& config,
+                                  LayerWeights& layer) {
+  const ArchitectureTraits& traits = TraitsOf(config.architecture);
+  for (const LayerMatrix& matrix : traits.matrices) {
+    TAHMIN_RETURN_IF_ERROR(AddLinear(
+        fmt::format("blk.{}.{}", layer_index, matrix.name), DimensionSize(matrix.rows, config),
+        DimensionSize(matrix.columns, config), matrix.bias, layer.*matrix.member));
+  }
+  for (const LayerVector& vector : traits.vectors) {
+    TAHMIN_RETURN_IF_ERROR(AddVector(fmt::format("blk.{}.{}.weight", layer_index, vector.name),
+                                     DimensionSize(vector.size, config), true,
+                                     layer.*vector.member));
+  }
+  return absl::OkStatus();
+}
+
+// Without output.weight the embedding table is the output head.
+absl::Status WeightPlan::AddOutput(ModelWeights& weights) {
+  const ModelConfig& config = weights.config;
+  TAHMIN_RETURN_IF_ERROR(
+      AddVector("output_norm.weight", config.embedding_length, true, weights.output_norm));
+  if (file_.FindTensor("output.weight") != nullptr) {
+    return AddLinear("output", config.vocab_size, config.embedding_length, Bias::kOptional,
+                     weights.output);
+  }
+  matrices_.push_back({weights.embedding, &weights.output.matrix});
+  return AddVector("output.bias", config.vocab_size, false, weights.output.bias);
+}
+
+absl::Status WeightPlan::CheckAllUsed() const {
+  for (size_t i = 0; i < is_used_.size(); ++i) {
+    if (is_used_[i]) continue;
+    return absl::UnimplementedError(fmt::format(
+        "tensor {} is not part of this architecture, and ignoring it could change the text",
+        file_.tensors()[i].name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightPlan::Build(ModelWeights& weights) {
+  const ModelConfig& config = weights.config;
+  TAHMIN_ASSIGN_OR_RETURN(
+      weights.embedding,
+      TakeShaped("token_embd.weight", {config.embedding_length, config.vocab_size}, true));
+  weights.layers.resize(config.num_layers);
+  for (int32_t i = 0; i < config.num_layers; ++i) {
+    TAHMIN_RETURN_IF_ERROR(AddLayer(i, config, weights.layers[i]));
+  }
+  TAHMIN_RETURN_IF_ERROR(AddOutput(weights));
+  TAHMIN_RETURN_IF_ERROR(
+      AddVector("rope_freqs.weight", config.rotary_dimensions / 2, false, weights.rope_factors));
+  return CheckAllUsed();
+}
+
+absl::Status ReadVectors(const WeightPlan& plan) {
+  for (const PlannedVector& vector : plan.vectors()) {
+    vector.destination->resize(vector.tensor->columns());
+    TAHMIN_RETURN_IF_ERROR(
+        DequantizeRow(vector.tensor->type, vector.tensor->bytes, *vector.destination));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRopeFactors(std::span<const float> factors) {
+  for (const float factor : factors) {
+    if (std::isfinite(factor) && factor > 0.0f) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("tensor rope_freqs.weight holds {}, expected finite numbers > 0", factor));
+  }
+  return absl::OkStatus();
+}
+
+// Packs one matrix after the other (each over all threads), so that only one of them is in memory
+// twice.
+absl::Status PackMatrices(const WeightPlan& plan, const GgufFile& file,
+                          const LoadProgress& progress, ThreadPool& pool, WeightFigures& figures) {
+  uint64_t total_bytes = 0;
+  for (const PlannedMatrix& matrix : plan.matrices()) total_bytes += matrix.tensor->bytes.size();
+  for (const PlannedMatrix& matrix : plan.matrices()) {
+    const GgufTensor& tensor = *matrix.tensor;
+    absl::StatusOr<kernels::PackedMatrix> packed = kernels::PackedMatrix::Pack(
+        tensor.type, tensor.rows(), tensor.columns(), tensor.bytes, pool);
+    if (!packed.ok()) {
+      return absl::Status(
+          packed.status().code(),
+          fmt::format("tensor {}: {}", tensor.name, std::string(packed.status().message())));
+    }
+    *matrix.destination = *std::move(packed);
+    file.DropPages(tensor.bytes);
+    figures.gguf_bytes += tensor.bytes.size();
+    figures.packed_bytes += matrix.destination->packed_bytes();
+    figures.macs_per_row += static_cast<uint64_t>(tensor.rows()) * tensor.columns();
+    if (progress) progress(figures.gguf_bytes, total_bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ModelWeights::ReadEmbedding(int32_t token, float* out) const {
+  TAHMIN_CHECK(token >= 0 && token < config.vocab_size);
+  const size_t row_bytes = embedding->bytes.size() / config.vocab_size;
+  const absl::Status status =
+      DequantizeRow(embedding->type, embedding->bytes.subspan(token * row_bytes, row_bytes),
+                    {out, static_cast<size_t>(config.embedding_length)});
+  TAHMIN_CHECK(status.ok());
+}
+
+absl::StatusOr<std::unique_ptr<ModelWeights>> LoadWeights(std::shared_ptr<const GgufFile> file,
+                                                          const LoadProgress& progress,
+                                                          ThreadPool& pool) {
+  auto weights = std::make_unique<ModelWeights>();
+  TAHMIN_ASSIGN_OR_RETURN(weights->config, ReadModelConfig(*file));
+  WeightPlan plan(*file);
+  TAHMIN_RETURN_IF_ERROR(plan.Build(*weights));
+  TAHMIN_RETURN_IF_ERROR(ReadVectors(plan));
+  TAHMIN_RETURN_IF_ERROR(CheckRopeFactors(weights->rope_factors));
+  weights->rope = RopeFrequencies(weights->config, weights->rope_factors);
+  TAHMIN_RETURN_IF_ERROR(PackMatrices(plan, *file, progress, pool, weights->figures));
+  weights->formats = ChooseActivationFormats(weights->layers, weights->output);
+  weights->file = std::move(file);
+  return weights;
+}
+
+absl::StatusOr<size_t> PlannedWeightBytes(const GgufFile& file) {
+  ModelWeights weights;
+  TAHMIN_ASSIGN_OR_RETURN(weights.config, ReadModelConfig(file));
+  WeightPlan plan(file);
+  TAHMIN_RETURN_IF_ERROR(plan.Build(weights));
+  size_t num_bytes = 0;
+  for (const PlannedMatrix& matrix : plan.matrices()) {
+    num_bytes += kernels::PackedMatrix::PackedBytes(matrix.tensor->type, matrix.tensor->rows(),
+                                                    matrix.tensor->columns());
+  }
+  for (const PlannedVector& vector : plan.vectors()) {
+    num_bytes += vector.tensor->columns() * sizeof(float);
+  }
+  return num_bytes;
+}
+
+}  // namespace tahmin
