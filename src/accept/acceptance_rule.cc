@@ -1,0 +1,19 @@
+#include "accept/acceptance_rule.h"
+
+#include "base/check.h"
+
+namespace tahmin {
+
+std::unique_ptr<AcceptanceRule> MakeAcceptanceRule(AcceptanceRuleKind kind,
+                                                   const SamplingOptions& options) {
+  switch (kind) {
+    case AcceptanceRuleKind::kKeyed:
+      return MakeKeyedMatch(options);
+    case AcceptanceRuleKind::kRejection:
+      return MakeRejectionChain(options);
+  }
+  TAHMIN_CHECK(false);
+  return nullptr;
+}
+
+}  // namespace tahmin
