@@ -1,0 +1,204 @@
+#include "engine/cost_curve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/aligned_buffer.h"
+#include "base/status_macros.h"
+#include "kernels/machine_limits.h"
+
+namespace tahmin {
+
+namespace {
+
+constexpr size_t kStreamingBytes = size_t{1} << 30;
+constexpr int32_t kPrefillRows = 256;
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+struct Samples {
+  std::vector<double> ms, attention_ms;
+  double extra_rows_fraction = 0;
+};
+
+class CurveRun {
+ public:
+  CurveRun(const Model& model, const std::vector<int32_t>& text, const CostCurveOptions& options,
+           ThreadPool& pool)
+      : model_(model),
+        text_(text),
+        options_(options),
+        pool_(pool),
+        cache_(model.MakeKvShape(options.kv_type)) {}
+
+  absl::Status Prepare() {
+    max_rows_ = *std::max_element(options_.rows.begin(), options_.rows.end());
+    const int32_t scratch_rows = std::max(max_rows_, kPrefillRows);
+    TAHMIN_ASSIGN_OR_RETURN(scratch_, model_.CreateScratch(scratch_rows, max_rows_, pool_));
+    TAHMIN_ASSIGN_OR_RETURN(sequence_, cache_.AddSequence(options_.context + max_rows_));
+    TAHMIN_ASSIGN_OR_RETURN(stream_buffer_, AlignedBuffer::Create(kStreamingBytes));
+    const std::span<uint64_t> words = stream_buffer_.As<uint64_t>();
+    pool_.ParallelFor(64, [&](int64_t part, int) {
+      const size_t begin = words.size() / 64 * part;
+      for (size_t i = 0; i < words.size() / 64; ++i) words[begin + i] = begin + i;
+    });
+    for (int64_t done = 0; done < options_.context; done += kPrefillRows) {
+      const int64_t count = std::min<int64_t>(kPrefillRows, options_.context - done);
+      TAHMIN_RETURN_IF_ERROR(Forward(done, static_cast<int32_t>(count), /*all_logits=*/false));
+      std::vector<int32_t> path(count);
+      for (int32_t i = 0; i < count; ++i) path[i] = i;
+      cache_.Commit(sequence_, path);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureRows(int32_t rows) {
+    const auto start = std::chrono::steady_clock::now();
+    TAHMIN_RETURN_IF_ERROR(Forward(options_.context, rows, /*all_logits=*/true));
+    Samples& samples = samples_[rows];
+    samples.ms.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+            .count());
+    samples.attention_ms.push_back(scratch_->attention_ms());
+    samples.extra_rows_fraction = static_cast<double>(scratch_->residual_rows()) /
+                                  std::max<int64_t>(1, scratch_->base_rows());
+    cache_.Rollback(sequence_);
+    return absl::OkStatus();
+  }
+
+  void MeasureLimits() {
+    for (int64_t distance : kernels::StreamingPrefetchDistances()) {
+      streaming_[distance].push_back(
+          kernels::MeasureStreamingRead(stream_buffer_.As<uint8_t>(), distance, pool_));
+    }
+    int8_.push_back(kernels::MeasureInt8Macs(pool_));
+    fp32_.push_back(kernels::MeasureFp32Macs(pool_));
+  }
+
+  void DropWarmUp() {
+    samples_.clear();
+    streaming_.clear();
+    int8_.clear();
+    fp32_.clear();
+  }
+
+  CostCurve Result() const {
+    CostCurve curve;
+    for (int32_t rows : options_.rows) {
+      const Samples& samples = samples_.at(rows);
+      const auto [low, high] = std::minmax_element(samples.ms.begin(), samples.ms.end());
+      curve.points.push_back({rows, Median(samples.ms), Median(samples.attention_ms), *low, *high,
+                              samples.extra_rows_fraction});
+    }
+    for (const auto& [distance, speeds] : streaming_) {
+      const double median = Median(speeds);
+      if (median <= curve.streaming_bytes_per_second) continue;
+      curve.streaming_bytes_per_second = median;
+      curve.streaming_prefetch_distance = distance;
+    }
+    curve.int8_macs_per_second = Median(int8_);
+    curve.fp32_macs_per_second = Median(fp32_);
+    curve.rounds = options_.rounds;
+    return curve;
+  }
+
+ private:
+  absl::Status Forward(int64_t text_begin, int32_t rows, bool all_logits) {
+    TAHMIN_RETURN_IF_ERROR(cache_.Reserve(sequence_, rows));
+    std::vector<int32_t> tokens(rows);
+    for (int32_t i = 0; i < rows; ++i) tokens[i] = text_[(text_begin + i) % text_.size()];
+    TokenBatch batch;
+    batch.AppendChain(sequence_, tokens.data(), rows, all_logits);
+    model_.Forward(batch, cache_, *scratch_, pool_);
+    return absl::OkStatus();
+  }
+
+  const Model& model_;
+  const std::vector<int32_t>& text_;
+  const CostCurveOptions& options_;
+  ThreadPool& pool_;
+  KvCache cache_;
+  std::unique_ptr<ForwardScratch> scratch_;
+  AlignedBuffer stream_buffer_;
+  int32_t sequence_ = -1;
+  int32_t max_rows_ = 0;
+  std::map<int32_t, Samples> samples_;
+  std::map<int64_t, std::vector<double>> streaming_;
+  std::vector<double> int8_, fp32_;
+};
+
+}  // namespace
+
+absl::StatusOr<CostCurve> MeasureCostCurve(const Model& model,
+                                           const std::vector<int32_t>& text_tokens,
+                                           const CostCurveOptions& options, ThreadPool& pool,
+                                           const std::function<void(int64_t, int64_t)>& progress) {
+  CurveRun run(model, text_tokens, options, pool);
+  TAHMIN_RETURN_IF_ERROR(run.Prepare());
+  for (int32_t round = -1; round < options.rounds; ++round) {  // round -1 warms up
+    for (size_t i = 0; i < options.rows.size(); ++i) {
+      const size_t index = round % 2 == 0 ? i : options.rows.size() - 1 - i;
+      TAHMIN_RETURN_IF_ERROR(run.MeasureRows(options.rows[index]));
+    }
+    run.MeasureLimits();
+    if (round == -1) run.DropWarmUp();
+    progress(round + 2, options.rounds + 1);
+  }
+  return run.Result();
+}
+
+std::string_view CostCurveText() {
+  return R"text(A small harbour town keeps its own hours. The fishing boats leave before the bakery opens, and by the time
+the first bus climbs the hill the nets are already in the water. Old Mara, who mends sails in the shed behind the church,
+says that the wind tells her what day it is: on Mondays it smells of tar, on Fridays of bread, and on Sundays of nothing.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+// Returns the words of a sentence, longest first; equal lengths keep their order.
+std::vector<std::string> WordsByLength(const std::string& sentence) {
+  std::vector<std::string> words;
+  std::string word;
+  for (char c : sentence) {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(word);
+      word.clear();
+    }
+  }
+  if (!word.empty()) words.push_back(word);
+  std::stable_sort(words.begin(), words.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  return words;
+}
+
+Water boils at a lower temperature on a mountain because the air above it weighs less. At sea level it takes 100 degrees; at
+3,000 metres about 90 are enough, which is why beans need more patience up there. A pressure cooker turns the trick around:
+the closed lid lets the steam push back, the boiling point climbs to about 120 degrees, and dinner is ready in a third of the
+time. The same idea, seen from the other end, keeps the cooling system of a car from boiling over in summer.
+
+def moving_average(values, width):
+    """Mean of each window of `width` values; fewer at the start."""
+    total = 0.0
+    result = []
+    for index, value in enumerate(values):
+        total += value
+        if index >= width:
+            total -= values[index - width]
+        result.append(total / min(index + 1, width))
+    return result
+
+Dear Mr. Okafor, thank you for your letter of 12 March. We have checked the meter again and found that the reading for February
+was entered twice. The amount of 48.20 euros will be returned to your account within ten days; the next bill will show the correct
+figure. Please accept our apologies for the trouble. If anything else looks wrong, call us any weekday between eight and five.
+)text";
+}
+
+}  // namespace tahmin

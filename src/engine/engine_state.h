@@ -1,0 +1,54 @@
+// What an Engine owns. Private to src/engine.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "draft/drafter.h"
+#include "gguf/gguf_file.h"
+#include "kv/kv_cache.h"
+#include "model/model.h"
+#include "tahmin/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tahmin {
+
+struct Engine::State {
+  EngineOptions options;
+  int64_t context_tokens = 0;
+  int32_t prefill_chunk = 0;
+  std::unique_ptr<ThreadPool> pool;
+
+  std::shared_ptr<const GgufFile> file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const Model> model;
+  int32_t valid_vocab_size = 0;
+  std::unique_ptr<KvCache> cache;
+  int32_t kv_handle = -1;
+  std::unique_ptr<ForwardScratch> scratch;  // null after a change of threads: made anew on demand
+
+  std::shared_ptr<const GgufFile> draft_file;
+  std::shared_ptr<const Model> draft_model;  // the target itself when both paths name one file
+  int32_t draft_valid_vocab_size = 0;        // ids that both vocabularies know
+
+  std::vector<int32_t> cached_tokens;  // those whose keys and values the cache holds
+  // The drafter of the last request and what it was made for: it goes on in a chat.
+  std::unique_ptr<Drafter> drafter;
+  DraftOptions drafter_options;
+  std::vector<int32_t> drafter_script;
+
+  // Scratch for `rows` rows in a pass and `logit_rows` rows of logits; keeps what is large enough.
+  absl::Status EnsureScratch(int32_t rows, int32_t logit_rows);
+  // Sets drafter to one that serves the request. `sampling` is the effective one.
+  absl::Status EnsureDrafter(const GenerationRequest& request, const SamplingOptions& sampling);
+};
+
+// Draft tokens a step that any request may ask for.
+constexpr int32_t kMostDraftTokens = 512;
+constexpr int32_t kMostPrefillRows = 1 << 16;
+
+// What is checked of engine options before a file is touched.
+absl::Status ValidateEngineOptions(const EngineOptions& options);
+
+}  // namespace tahmin
