@@ -1,0 +1,173 @@
+// tahmin bench: drafters against plain decoding on a prompt file.
+
+#include <xxhash.h>
+
+#include <cstdio>
+
+#include "apps/bench_report.h"
+#include "apps/command.h"
+#include "apps/conversation.h"
+#include "apps/model_options.h"
+#include "apps/prompt_file.h"
+#include "apps/terminal.h"
+#include "base/status_macros.h"
+#include "draft/registry.h"
+#include "fmt/format.h"
+#include "kernels/isa.h"
+
+namespace tahmin::cli {
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  tahmin bench -m model.gguf --prompts bench/prompts/prompts.jsonl --drafters lookup
+  tahmin bench -m target.gguf -md draft.gguf --prompts prompts.jsonl --drafters draft@3,draft@5,lookup@8 --rounds 3 --json
+
+Each round runs plain decoding and every drafter (NAME or NAME@K, K draft tokens) on the same prompt, in alternating order.
+Token ids are compared before a time counts; exit code 1 when any differ. Default: temperature 0, 128 tokens, the
+first turn in the model's chat template. --json prints one line a run: id, group, drafter, round, ids_hash (XXH64 of the
+int32 ids), identical, generated_tokens, decode_ms, draft_ms, speedup (null when not identical), tokens_per_second, tokens_per_step,
+drafted, accepted, acceptance_by_depth. decode_ms runs from the end of the target's prefill to the last token.)";
+
+struct BenchFlags {
+  ModelFlags model;
+  ChatFlags chat;
+  std::string prompts_path, drafters, groups;
+  int32_t rounds = 3, per_group = 0, limit = 0, draft_max = 4, max_tokens = 128;
+  float temperature = 0.0f;
+  bool use_json = false;
+};
+
+absl::StatusOr<std::vector<BenchSetting>> MakeSettings(const BenchFlags& flags) {
+  const bool has_draft_model = !flags.model.engine.draft_model_path.empty();
+  const std::string list = !flags.drafters.empty() ? flags.drafters
+                           : has_draft_model       ? "draft,lookup"
+                                                   : "lookup";
+  std::vector<BenchSetting> settings;
+  for (const std::string& item : SplitCommas(list)) {
+    const size_t at = item.find('@');
+    DraftFlags draft;
+    draft.spec = item.substr(0, at);
+    draft.draft.draft_max = flags.draft_max;
+    if (at != std::string::npos) {
+      TAHMIN_ASSIGN_OR_RETURN(const auto values,
+                              ParseIntList("--drafters", item.substr(at + 1), 1, 256));
+      draft.draft.draft_max = values[0];
+    }
+    BenchSetting setting{.name = item, .draft = {}};
+    TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine.draft_model_path));
+    settings.push_back(std::move(setting));
+  }
+  return settings;
+}
+
+nlohmann::json RunToJson(const PromptEntry& prompt, const BenchRun& run) {
+  nlohmann::json object = {
+      {"id", prompt.id},
+      {"group", prompt.group},
+      {"drafter", run.drafter},
+      {"round", run.round},
+      {"ids_hash",
+       fmt::format("{:016x}", XXH64(run.tokens.data(), run.tokens.size() * sizeof(int32_t), 0))},
+      {"identical", run.is_identical},
+      {"generated_tokens", run.stats.generated_tokens},
+      {"decode_ms", run.stats.decode_ms},
+      {"draft_ms", run.stats.draft_ms},
+      {"speedup", nullptr},
+      {"tokens_per_second", run.stats.TokensPerSecond()},
+      {"tokens_per_step", run.stats.TokensPerStep()},
+      {"drafted", run.stats.drafted},
+      {"accepted", run.stats.accepted},
+      {"acceptance_by_depth", run.stats.AcceptanceByDepth()}};
+  if (run.is_identical) object["speedup"] = run.speedup;
+  return object;
+}
+
+absl::Status WarmUp(Engine& engine, const std::vector<int32_t>& prompt,
+                    const BenchOptions& options) {
+  BenchOptions brief = options;
+  brief.rounds = 1;
+  brief.generation.max_tokens = 8;
+  return BenchPrompt(engine, prompt, brief, [] {}).status();
+}
+
+absl::StatusOr<bool> Bench(const BenchFlags& flags) {
+  BenchOptions options;
+  options.rounds = flags.rounds;
+  options.generation.max_tokens = flags.max_tokens;
+  options.generation.sampling.temperature = flags.temperature;
+  TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeSettings(flags));
+  TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
+  const auto groups = flags.groups.empty() ? std::vector<std::string>{} : SplitCommas(flags.groups);
+  const auto prompts = SelectPrompts(all, groups, flags.per_group, flags.limit);
+  if (prompts.empty())
+    return UsageError(
+        fmt::format("--groups: no prompt of {} is in {}", flags.prompts_path, flags.groups));
+  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions engine_options, flags.model.Resolve());
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(engine_options, false));
+  fmt::print(stderr, "isa {}, {} threads, {} prompts, {} rounds\n",
+             kernels::IsaName(kernels::ActiveIsa()), engine->num_threads(), prompts.size(),
+             flags.rounds);
+
+  const uint64_t total = prompts.size() * (options.settings.size() + 1) * flags.rounds;
+  uint64_t done = 0;
+  bool all_identical = true;
+  std::vector<PromptRuns> report;
+  for (const PromptEntry& prompt : prompts) {
+    TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
+    TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, conversation.Ask(prompt.turns[0]));
+    if (report.empty()) TAHMIN_RETURN_IF_ERROR(WarmUp(*engine, tokens, options));
+    TAHMIN_ASSIGN_OR_RETURN(auto runs, BenchPrompt(*engine, tokens, options, [&] {
+                              ShowProgress("benchmarking", ++done, total);
+                            }));
+    for (const BenchRun& run : runs) {
+      all_identical = all_identical && run.is_identical;
+      if (flags.use_json) fmt::print("{}\n", RunToJson(prompt, run).dump());
+    }
+    std::fflush(stdout);
+    report.push_back({prompt.id, prompt.group, std::move(runs)});
+  }
+  if (!flags.use_json) PrintBenchReport(report);
+  return all_identical;
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, int* exit_code) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* command =
+      app.add_subcommand("bench", "Time drafters against plain decoding on a prompt file");
+  flags->model.AddTo(*command);
+  command
+      ->add_option("--prompts", flags->prompts_path, "prompt file (JSON lines: id, group, turns)")
+      ->required();
+  command->add_option(
+      "--drafters", flags->drafters,
+      "NAME or NAME@K, separated by commas. Default: draft (with a draft model) and lookup");
+  command->add_option("--draft-max", flags->draft_max, "K where --drafters does not say it")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  command->add_option("--rounds", flags->rounds, "rounds of each prompt")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--groups", flags->groups, "only these groups, separated by commas");
+  command
+      ->add_option("--per-group", flags->per_group,
+                   "at most this many prompts of each group; 0: all")
+      ->capture_default_str();
+  command->add_option("--limit", flags->limit, "at most this many prompts; 0: all")
+      ->capture_default_str();
+  command->add_option("-n,--predict", flags->max_tokens, "tokens a run")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--temp", flags->temperature, "temperature (seed 0)")->capture_default_str();
+  flags->chat.AddTo(*command);
+  command->add_flag("--json", flags->use_json, "print JSON lines in place of the table");
+  command->footer(kExamples);
+  command->callback([flags, exit_code] {
+    const auto identical = Bench(*flags);
+    *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());
+  });
+}
+
+}  // namespace tahmin::cli

@@ -1,0 +1,96 @@
+// tahmin chat: an interactive conversation that streams, and prefills only what is new.
+
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "apps/command.h"
+#include "apps/conversation.h"
+#include "apps/model_options.h"
+#include "apps/terminal.h"
+#include "base/status_macros.h"
+#include "fmt/format.h"
+
+namespace tahmin::cli {
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  tahmin chat -m model.gguf
+  tahmin chat -m target.gguf -md draft.gguf --system "You answer in one sentence." --stats
+
+At the prompt: Ctrl-C ends an answer (what was written stays in the conversation), Ctrl-D or /quit ends the program,
+/clear forgets the conversation. Without a terminal each line of standard input is one message.)";
+
+struct ChatCommandFlags {
+  ModelFlags model;
+  DraftFlags draft;
+  GenerationFlags generation;
+  ChatFlags chat;
+  bool use_color = false, print_stats = false;
+};
+
+absl::Status Answer(Engine& engine, const ChatCommandFlags& flags, GenerationRequest request,
+                    Conversation& conversation, const std::string& message) {
+  TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, conversation.Ask(message));
+  TextPrinter printer(flags.use_color);
+  const InterruptScope interrupt;
+  request.cancel = interrupt.flag();
+  auto result = engine.Generate(
+      request, [&](const TokenEvent& event) { printer.Print(event); },
+      [](int64_t done, int64_t total) { ShowProgress("reading the prompt", done, total); });
+  printer.Finish();
+  if (!result.ok()) {
+    conversation.Retract();
+    return result.status();
+  }
+  fmt::print("\n");
+  conversation.Answered(result->text);
+  if (flags.print_stats) PrintStats(*result, request.draft.drafter);
+  return absl::OkStatus();
+}
+
+absl::Status Chat(const ChatCommandFlags& flags) {
+  GenerationRequest request;
+  request.reuse_cache = true;
+  TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
+  if (request.options.num_logprobs > 0) return UsageError("--logprobs is for `tahmin run --json`");
+  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine.draft_model_path));
+  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  options.draft = request.draft;
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, true));
+  TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
+
+  std::string line;
+  while (true) {
+    if (StderrIsTerminal()) fmt::print(stderr, "> ");
+    if (!std::getline(std::cin, line) || line == "/quit") break;
+    if (line.empty()) continue;
+    if (line == "/clear") {
+      conversation.Forget();
+      continue;
+    }
+    const absl::Status status = Answer(*engine, flags, request, conversation, line);
+    if (!status.ok()) Report(status);  // the conversation goes on without this message
+  }
+  if (StderrIsTerminal()) fmt::print(stderr, "\n");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddChatCommand(CLI::App& app, int* exit_code) {
+  auto flags = std::make_shared<ChatCommandFlags>();
+  CLI::App* command = app.add_subcommand("chat", "Talk to the model");
+  flags->model.AddTo(*command);
+  flags->draft.AddTo(*command);
+  flags->generation.AddTo(*command);
+  flags->chat.AddTo(*command);
+  command->add_flag("--color", flags->use_color, "show drafted and accepted tokens in green");
+  command->add_flag("--stats", flags->print_stats, "print the figures after each answer");
+  command->footer(kExamples);
+  command->callback([flags, exit_code] { *exit_code = Report(Chat(*flags)); });
+}
+
+}  // namespace tahmin::cli

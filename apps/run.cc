@@ -1,0 +1,160 @@
+// tahmin run: one prompt in, text out.
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "apps/command.h"
+#include "apps/conversation.h"
+#include "apps/model_options.h"
+#include "apps/terminal.h"
+#include "base/status_macros.h"
+#include "fmt/format.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tahmin::cli {
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  tahmin run -m model.gguf -p "The capital of France is" -n 32
+  tahmin run -m target.gguf -md draft.gguf --chat -p "Write quicksort in C++." --color --stats
+  tahmin run -m model.gguf --spec lookup -f notes.txt --temp 0 --json > result.json
+
+--json prints one object: text, ids, finish_reason (stop, length, cancelled), seed, drafter, prompt_ids,
+logprobs (when asked for) and stats: tokens_per_second (generated tokens over the time from the end of the target's
+prefill to the last token), prefill_ms, draft_ms, verify_ms, decode_ms, total_ms, ttft_ms, prompt_tokens,
+cached_prompt_tokens, generated_tokens, steps (target passes after the prefill), drafted, tested (looked at by
+the rule), accepted, cut (dropped behind the end of the text), acceptance_rate, acceptance_by_depth,
+tested_by_depth, tokens_per_step.)";
+
+struct RunFlags {
+  ModelFlags model;
+  DraftFlags draft;
+  GenerationFlags generation;
+  PromptFlags prompt;
+  ChatFlags chat;
+  bool use_chat = false, use_color = false, print_stats = false, use_json = false;
+  std::string json_file;
+};
+
+nlohmann::json LogprobsToJson(const std::vector<TokenEvent>& events) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const TokenEvent& event : events) {
+    nlohmann::json top = nlohmann::json::array();
+    for (const LogprobEntry& entry : event.top) {
+      top.push_back({{"id", entry.token}, {"logprob", entry.logprob}});
+    }
+    list.push_back({{"id", event.token}, {"logprob", event.logprob}, {"top", top}});
+  }
+  return list;
+}
+
+nlohmann::json ResultToJson(const GenerationResult& result, const GenerationRequest& request) {
+  nlohmann::json object = {{"text", result.text},
+                           {"ids", result.tokens},
+                           {"finish_reason", result.finish_reason},
+                           {"seed", result.seed},
+                           {"drafter", request.draft.drafter},
+                           {"prompt_ids", request.prompt_tokens},
+                           {"stats", StatsToJson(result.stats)}};
+  if (request.options.num_logprobs > 0) object["logprobs"] = LogprobsToJson(result.logprobs);
+  return object;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) return absl::UnavailableError(fmt::format("--json-file {}: cannot be written", path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
+  GenerationRequest request;
+  TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
+  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine.draft_model_path));
+  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
+  if (request.options.num_logprobs > 0 && !flags.use_json && flags.json_file.empty()) {
+    return UsageError("--logprobs appear in JSON only: add --json or --json-file");
+  }
+  if (!flags.use_chat && flags.chat.IsUsed()) {
+    return UsageError("--system and --chat-template need --chat");
+  }
+  if (flags.use_json && flags.use_color) return UsageError("--color and --json exclude each other");
+  return request;
+}
+
+absl::Status Run(const RunFlags& flags) {
+  TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string text, flags.prompt.Read());
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  if (request.draft.drafter != "draft" && !options.draft_model_path.empty()) {
+    fmt::print(stderr, "tahmin: the draft model is not loaded: --spec {} does not use it\n",
+               request.draft.drafter);
+    options.draft_model_path.clear();
+  }
+  options.draft = request.draft;
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, flags.print_stats));
+
+  if (flags.use_chat) {
+    TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
+    TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, conversation.Ask(text));
+  } else {
+    TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, engine->tokenizer().Tokenize(text, {}));
+  }
+
+  TextPrinter printer(flags.use_color);
+  const InterruptScope interrupt;
+  request.cancel = interrupt.flag();
+  TAHMIN_ASSIGN_OR_RETURN(
+      const GenerationResult result,
+      engine->Generate(
+          request,
+          [&](const TokenEvent& event) {
+            if (!flags.use_json) printer.Print(event);
+          },
+          [](int64_t done, int64_t total) { ShowProgress("reading the prompt", done, total); }));
+  printer.Finish();
+  if (flags.use_json) {
+    fmt::print("{}\n", ResultToJson(result, request).dump());
+  } else {
+    fmt::print("\n");
+  }
+  if (!flags.json_file.empty()) {
+    TAHMIN_RETURN_IF_ERROR(WriteFile(flags.json_file, ResultToJson(result, request).dump() + "\n"));
+  }
+  const bool seed_was_random =
+      !request.options.sampling.seed && request.options.sampling.temperature > 0;
+  if (flags.print_stats) {
+    PrintStats(result, request.draft.drafter);
+  } else if (seed_was_random) {
+    fmt::print(stderr, "seed {}\n", result.seed);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int* exit_code) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command =
+      app.add_subcommand("run", "Write the continuation of a prompt, or the answer to it");
+  flags->model.AddTo(*command);
+  flags->draft.AddTo(*command);
+  flags->generation.AddTo(*command);
+  flags->prompt.AddTo(*command);
+  command->add_flag("--chat", flags->use_chat, "wrap the prompt in the model's chat template");
+  flags->chat.AddTo(*command);
+  command->add_flag("--color", flags->use_color, "show drafted and accepted tokens in green");
+  command->add_flag("--stats", flags->print_stats,
+                    "print the memory plan before and the figures after");
+  command->add_flag("--json", flags->use_json, "print one JSON object in place of the text");
+  command->add_option("--json-file", flags->json_file, "also write that object into this file")
+      ->type_name("FILE");
+  command->footer(kExamples);
+  command->callback([flags, exit_code] { *exit_code = Report(Run(*flags)); });
+}
+
+}  // namespace tahmin::cli

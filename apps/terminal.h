@@ -1,0 +1,47 @@
+// What a person sees while waiting: progress lines on a terminal, nothing in a pipe; colours only
+// where they were asked for. All of it goes to stderr.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tahmin/engine.h"
+
+namespace tahmin::cli {
+
+bool StderrIsTerminal();
+bool StdoutIsTerminal();
+
+// Redraws one line "<what> 42 %", cleared by the last call (done == total).
+void ShowProgress(std::string_view what, uint64_t done, uint64_t total);
+
+std::string FormatBytes(uint64_t bytes);  // "1.04 GB"
+
+void PrintMemoryPlan(const MemoryPlan& plan);
+
+// Text as it is streamed; drafted and accepted tokens green when coloured.
+class TextPrinter {
+ public:
+  explicit TextPrinter(bool use_color) : use_color_(use_color) {}
+  void Print(const TokenEvent& event);
+  void Finish();
+
+ private:
+  bool use_color_;
+  bool is_colored_ = false;
+};
+
+void PrintStats(const GenerationResult& result, std::string_view drafter);
+
+// Ctrl-C sets the flag instead of ending the program, while an object of this type lives. A second
+// Ctrl-C before the flag is read ends the program as usual.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  const std::atomic<bool>* flag() const;
+};
+
+}  // namespace tahmin::cli
