@@ -11,9 +11,6 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 #endif
 
 namespace tahmin::kernels {
@@ -46,10 +43,9 @@ std::vector<Isa> DetectIsas() {
     features.xcr0 = low;
   }
   return X86Isas(features);
-#elif defined(__aarch64__) && defined(__linux__)
-  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return {Isa::kPortable, Isa::kNeonDot};
-  return {Isa::kPortable};
 #else
+  // Arm too: a CPU with the dot product would be Isa::kNeonDot, which is offered once it has a
+  // kernel.
   return {Isa::kPortable};
 #endif
 }
