@@ -1,14 +1,18 @@
 // tahmin audit: proves on your model, prompts and options that speculation does not change the
 // text.
 
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/command.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
+#include "apps/option_values.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
+#include "draft/registry.h"
 #include "engine/identity_audit.h"
 #include "fmt/format.h"
 #include "tokenizer/tokenizer.h"
@@ -27,6 +31,7 @@ with every draft length, thread count, temperature and seed, and compares the to
 the position with both tokens at a difference. --json prints {"runs", "differences", "rows": [...], "first_differences": [...]}.)";
 
 struct AuditFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   ChatFlags chat;
   std::string prompt, prompts_path, drafters, groups;
@@ -36,18 +41,22 @@ struct AuditFlags {
   bool use_json = false, is_raw = false;
 };
 
-absl::StatusOr<std::vector<AuditPrompt>> CollectPrompts(const AuditFlags& flags,
-                                                        const Engine& engine) {
+absl::StatusOr<std::vector<PromptEntry>> CollectPrompts(const AuditFlags& flags) {
   std::vector<PromptEntry> entries;
-  if (!flags.prompt.empty()) entries.push_back({"-p", "command line", {flags.prompt}});
-  if (!flags.prompts_path.empty()) {
-    TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
-    const auto groups =
-        flags.groups.empty() ? std::vector<std::string>{} : SplitCommas(flags.groups);
-    entries = SelectPrompts(all, groups, flags.per_group, flags.limit);
+  if (IsGiven(*flags.command, "--prompt")) {
+    entries.push_back({"-p", "command line", {flags.prompt}});
   }
-  if (entries.empty())
-    return UsageError("no prompts: give -p TEXT or --prompts FILE (and groups that it has)");
+  if (!flags.prompts_path.empty()) {
+    TAHMIN_ASSIGN_OR_RETURN(entries, ReadPromptFile(flags.prompts_path));
+    TAHMIN_ASSIGN_OR_RETURN(entries,
+                            SelectPrompts(entries, flags.groups, flags.per_group, flags.limit));
+  }
+  return entries;
+}
+
+absl::StatusOr<std::vector<AuditPrompt>> TokenizePrompts(const AuditFlags& flags,
+                                                         const Engine& engine,
+                                                         const std::vector<PromptEntry>& entries) {
   std::vector<AuditPrompt> prompts;
   for (const PromptEntry& entry : entries) {
     AuditPrompt prompt{.id = entry.id, .tokens = {}};
@@ -62,17 +71,63 @@ absl::StatusOr<std::vector<AuditPrompt>> CollectPrompts(const AuditFlags& flags,
   return prompts;
 }
 
-absl::StatusOr<AuditGrid> MakeGrid(const AuditFlags& flags, const Engine& engine) {
+absl::Status CheckUsage(const AuditFlags& flags) {
+  const CLI::App& command = *flags.command;
+  if (!IsGiven(command, "--prompt") && !IsGiven(command, "--prompts")) {
+    return UsageError("no prompts: give -p TEXT or --prompts FILE");
+  }
+  if (flags.is_raw && flags.chat.IsUsed()) {
+    return UsageError("--raw takes no chat template: leave out --system and --chat-template");
+  }
+  return flags.chat.Validate();
+}
+
+absl::StatusOr<std::vector<std::string>> ParseDrafters(const AuditFlags& flags) {
+  std::vector<std::string> drafters = SplitCommas(flags.drafters);
+  for (const std::string& name : drafters) {
+    std::string known;
+    const DrafterRow* found = nullptr;
+    for (const DrafterRow& row : AllDrafters()) {
+      if (row.name == "script") continue;  // needs a script that no flag gives
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+      if (row.name == name) found = &row;
+    }
+    if (found == nullptr) {
+      return UsageError(
+          fmt::format("--drafters: expected some of {}; found '{}'", known, flags.drafters));
+    }
+    if (found->needs_draft_model && flags.model.engine.draft_model_path.empty()) {
+      return UsageError(
+          fmt::format("--drafters {} needs a draft model: add -md FILE.gguf", found->name));
+    }
+  }
+  return drafters;
+}
+
+absl::StatusOr<std::vector<double>> ParseTemperatures(const std::string& text) {
+  TAHMIN_ASSIGN_OR_RETURN(std::vector<double> temperatures, ParseNumberList("--temps", text));
+  if (*std::min_element(temperatures.begin(), temperatures.end()) < 0) {
+    return UsageError(fmt::format("--temps: expected numbers >= 0, found '{}'", text));
+  }
+  return temperatures;
+}
+
+// All but the thread count that -t leaves to the machine.
+absl::StatusOr<AuditGrid> MakeGrid(const AuditFlags& flags) {
   AuditGrid grid;
   grid.max_tokens = flags.max_tokens;
-  if (!flags.drafters.empty()) grid.drafters = SplitCommas(flags.drafters);
+  if (IsGiven(*flags.command, "--drafters")) {
+    TAHMIN_ASSIGN_OR_RETURN(grid.drafters, ParseDrafters(flags));
+  }
   TAHMIN_ASSIGN_OR_RETURN(grid.draft_max, ParseIntList("--draft-max", flags.draft_max, 1, 256));
-  const std::string threads =
-      flags.threads_list.empty() ? std::to_string(engine.num_threads()) : flags.threads_list;
-  TAHMIN_ASSIGN_OR_RETURN(grid.threads, ParseIntList("--threads-list", threads, 1, 1024));
-  TAHMIN_ASSIGN_OR_RETURN(grid.temperatures, ParseNumberList("--temps", flags.temperatures));
+  grid.threads.clear();
+  if (IsGiven(*flags.command, "--threads-list")) {
+    TAHMIN_ASSIGN_OR_RETURN(grid.threads,
+                            ParseIntList("--threads-list", flags.threads_list, 1, 1024));
+  }
+  TAHMIN_ASSIGN_OR_RETURN(grid.temperatures, ParseTemperatures(flags.temperatures));
   TAHMIN_ASSIGN_OR_RETURN(grid.seeds, ParseIntList("--seeds", flags.seeds, 0, INT32_MAX));
-  if (!flags.prefill_chunks.empty()) {
+  if (IsGiven(*flags.command, "--prefill-chunks")) {
     TAHMIN_ASSIGN_OR_RETURN(grid.prefill_chunks,
                             ParseIntList("--prefill-chunks", flags.prefill_chunks, 1, 65536));
   }
@@ -130,16 +185,27 @@ void PrintReport(const AuditReport& report) {
 }
 
 absl::StatusOr<bool> Audit(const AuditFlags& flags) {
-  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions options, flags.model.Resolve());
+  TAHMIN_RETURN_IF_ERROR(CheckUsage(flags));
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  TAHMIN_ASSIGN_OR_RETURN(AuditGrid grid, MakeGrid(flags));
+  TAHMIN_ASSIGN_OR_RETURN(const std::vector<PromptEntry> entries, CollectPrompts(flags));
+  const bool uses_draft_model =
+      !options.draft_model_path.empty() &&
+      (grid.drafters.empty() ||
+       std::find(grid.drafters.begin(), grid.drafters.end(), "draft") != grid.drafters.end());
+  DropUnusedDraftModel(*flags.command, uses_draft_model, &options);
+  if (*std::max_element(grid.temperatures.begin(), grid.temperatures.end()) == 0) {
+    NoteNoEffect(*flags.command, {"--seeds"}, "every temperature is 0");
+  }
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, false));
-  TAHMIN_ASSIGN_OR_RETURN(const auto prompts, CollectPrompts(flags, *engine));
-  TAHMIN_ASSIGN_OR_RETURN(const AuditGrid grid, MakeGrid(flags, *engine));
+  if (grid.threads.empty()) grid.threads = {engine->num_threads()};
+  TAHMIN_ASSIGN_OR_RETURN(const auto prompts, TokenizePrompts(flags, *engine, entries));
   TAHMIN_ASSIGN_OR_RETURN(const AuditReport report,
                           RunIdentityAudit(*engine, prompts, grid, [](int64_t done, int64_t total) {
                             ShowProgress("auditing", done, total);
                           }));
   if (flags.use_json) {
-    fmt::print("{}\n", ReportToJson(report).dump());
+    fmt::print("{}\n", DumpJson(ReportToJson(report)));
   } else {
     PrintReport(report);
   }
@@ -153,16 +219,24 @@ void AddAuditCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
       app.add_subcommand("audit", "Prove that speculation does not change the text");
   flags->model.AddTo(*command);
-  command->add_option("-p,--prompt", flags->prompt, "one prompt");
-  command->add_option("--prompts", flags->prompts_path,
-                      "prompt file (JSON lines: id, group, turns)");
-  command->add_option("--groups", flags->groups, "only these groups, separated by commas");
+  auto* prompt = command->add_option("-p,--prompt", flags->prompt, "one prompt");
+  auto* prompts = command
+                      ->add_option("--prompts", flags->prompts_path,
+                                   "prompt file (JSON lines: id, group, turns)")
+                      ->type_name("FILE")
+                      ->excludes(prompt);
+  command->add_option("--groups", flags->groups, "only these groups, separated by commas")
+      ->needs(prompts);
   command
       ->add_option("--per-group", flags->per_group,
                    "at most this many prompts of each group; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
+      ->needs(prompts);
   command->add_option("--limit", flags->limit, "at most this many prompts; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
+      ->needs(prompts);
   command->add_flag("--raw", flags->is_raw, "no chat template: the prompt's text as it is");
   flags->chat.AddTo(*command);
   command->add_option("--drafters", flags->drafters,
@@ -180,6 +254,7 @@ void AddAuditCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", flags->use_json, "print one JSON object");
   command->footer(kExamples);
+  flags->command = command;
   command->callback([flags, exit_code] {
     const auto identical = Audit(*flags);
     *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());

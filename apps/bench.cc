@@ -2,18 +2,22 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/bench_report.h"
 #include "apps/command.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
+#include "apps/option_values.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "draft/registry.h"
 #include "fmt/format.h"
 #include "kernels/isa.h"
+#include "sampling/candidates.h"
 
 namespace tahmin::cli {
 
@@ -30,6 +34,7 @@ int32 ids), identical, generated_tokens, decode_ms, draft_ms, speedup (null when
 drafted, accepted, acceptance_by_depth. decode_ms runs from the end of the target's prefill to the last token.)";
 
 struct BenchFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   ChatFlags chat;
   std::string prompts_path, drafters, groups;
@@ -50,12 +55,16 @@ absl::StatusOr<std::vector<BenchSetting>> MakeSettings(const BenchFlags& flags) 
     draft.spec = item.substr(0, at);
     draft.draft.draft_max = flags.draft_max;
     if (at != std::string::npos) {
-      TAHMIN_ASSIGN_OR_RETURN(const auto values,
-                              ParseIntList("--drafters", item.substr(at + 1), 1, 256));
+      TAHMIN_ASSIGN_OR_RETURN(const auto values, ParseIntList(fmt::format("--drafters {}", item),
+                                                              item.substr(at + 1), 1, 256));
       draft.draft.draft_max = values[0];
     }
     BenchSetting setting{.name = item, .draft = {}};
-    TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine.draft_model_path));
+    TAHMIN_ASSIGN_OR_RETURN(setting.draft,
+                            draft.Resolve(flags.model.engine.draft_model_path, "--drafters"));
+    const bool is_repeated = std::any_of(settings.begin(), settings.end(),
+                                         [&](const auto& other) { return other.name == item; });
+    if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
     settings.push_back(std::move(setting));
   }
   return settings;
@@ -96,14 +105,23 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   options.rounds = flags.rounds;
   options.generation.max_tokens = flags.max_tokens;
   options.generation.sampling.temperature = flags.temperature;
+  TAHMIN_RETURN_IF_ERROR(ValidateSamplingOptions(options.generation.sampling, INT32_MAX));
+  TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeSettings(flags));
   TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
-  const auto groups = flags.groups.empty() ? std::vector<std::string>{} : SplitCommas(flags.groups);
-  const auto prompts = SelectPrompts(all, groups, flags.per_group, flags.limit);
-  if (prompts.empty())
-    return UsageError(
-        fmt::format("--groups: no prompt of {} is in {}", flags.prompts_path, flags.groups));
-  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions engine_options, flags.model.Resolve());
+  TAHMIN_ASSIGN_OR_RETURN(const auto prompts,
+                          SelectPrompts(all, flags.groups, flags.per_group, flags.limit));
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions engine_options, flags.model.Resolve());
+  const bool list_says_every_draft_max = std::all_of(
+      options.settings.begin(), options.settings.end(),
+      [](const BenchSetting& setting) { return setting.name.find('@') != std::string::npos; });
+  const bool uses_draft_model =
+      std::any_of(options.settings.begin(), options.settings.end(),
+                  [](const BenchSetting& setting) { return setting.draft.drafter == "draft"; });
+  if (list_says_every_draft_max) {
+    NoteNoEffect(*flags.command, {"--draft-max"}, "--drafters says K everywhere");
+  }
+  DropUnusedDraftModel(*flags.command, uses_draft_model, &engine_options);
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(engine_options, false));
   fmt::print(stderr, "isa {}, {} threads, {} prompts, {} rounds\n",
              kernels::IsaName(kernels::ActiveIsa()), engine->num_threads(), prompts.size(),
@@ -122,7 +140,7 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
                             }));
     for (const BenchRun& run : runs) {
       all_identical = all_identical && run.is_identical;
-      if (flags.use_json) fmt::print("{}\n", RunToJson(prompt, run).dump());
+      if (flags.use_json) fmt::print("{}\n", DumpJson(RunToJson(prompt, run)));
     }
     std::fflush(stdout);
     report.push_back({prompt.id, prompt.group, std::move(runs)});
@@ -140,7 +158,8 @@ void AddBenchCommand(CLI::App& app, int* exit_code) {
   flags->model.AddTo(*command);
   command
       ->add_option("--prompts", flags->prompts_path, "prompt file (JSON lines: id, group, turns)")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command->add_option(
       "--drafters", flags->drafters,
       "NAME or NAME@K, separated by commas. Default: draft (with a draft model) and lookup");
@@ -154,9 +173,11 @@ void AddBenchCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--per-group", flags->per_group,
                    "at most this many prompts of each group; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
   command->add_option("--limit", flags->limit, "at most this many prompts; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
   command->add_option("-n,--predict", flags->max_tokens, "tokens a run")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
@@ -164,6 +185,7 @@ void AddBenchCommand(CLI::App& app, int* exit_code) {
   flags->chat.AddTo(*command);
   command->add_flag("--json", flags->use_json, "print JSON lines in place of the table");
   command->footer(kExamples);
+  flags->command = command;
   command->callback([flags, exit_code] {
     const auto identical = Bench(*flags);
     *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());

@@ -7,6 +7,7 @@
 #include "apps/command.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -20,9 +21,10 @@ constexpr char kExamples[] = R"(Examples:
   tahmin chat -m target.gguf -md draft.gguf --system "You answer in one sentence." --stats
 
 At the prompt: Ctrl-C ends an answer (what was written stays in the conversation), Ctrl-D or /quit ends the program,
-/clear forgets the conversation. Without a terminal each line of standard input is one message.)";
+/clear forgets the conversation. Without a terminal each line of standard input is one message, and the exit code is 1 when one could not be answered.)";
 
 struct ChatCommandFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   DraftFlags draft;
   GenerationFlags generation;
@@ -34,10 +36,13 @@ absl::Status Answer(Engine& engine, const ChatCommandFlags& flags, GenerationReq
                     Conversation& conversation, const std::string& message) {
   TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, conversation.Ask(message));
   TextPrinter printer(flags.use_color);
-  const InterruptScope interrupt;
+  InterruptScope interrupt;
   request.cancel = interrupt.flag();
   auto result = engine.Generate(
-      request, [&](const TokenEvent& event) { printer.Print(event); },
+      request,
+      [&](const TokenEvent& event) {
+        if (!printer.Print(event)) interrupt.Set();
+      },
       [](int64_t done, int64_t total) { ShowProgress("reading the prompt", done, total); });
   printer.Finish();
   if (!result.ok()) {
@@ -45,25 +50,36 @@ absl::Status Answer(Engine& engine, const ChatCommandFlags& flags, GenerationReq
     return result.status();
   }
   fmt::print("\n");
+  const GenerationStats& stats = result->stats;
+  if (stats.prompt_tokens + stats.generated_tokens >= engine.context_tokens()) {
+    fmt::print(stderr,
+               "tahmin: note: the context of {} tokens is full, the answer ends here; /clear "
+               "forgets the conversation, -c makes the context larger\n",
+               engine.context_tokens());
+  }
   conversation.Answered(result->text);
   if (flags.print_stats) PrintStats(*result, request.draft.drafter);
   return absl::OkStatus();
 }
 
-absl::Status Chat(const ChatCommandFlags& flags) {
+absl::StatusOr<GenerationRequest> MakeRequest(const ChatCommandFlags& flags) {
   GenerationRequest request;
   request.reuse_cache = true;
   TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
   if (request.options.num_logprobs > 0) return UsageError("--logprobs is for `tahmin run --json`");
   TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine.draft_model_path));
   TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
-  options.draft = request.draft;
-  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, true));
-  TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
+  TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
+  return request;
+}
 
+// Until the input ends. Without a person to see it a failed message is remembered: the exit code.
+absl::StatusOr<int> Talk(Engine& engine, const ChatCommandFlags& flags,
+                         const GenerationRequest& request) {
+  TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(engine, flags.chat));
+  int exit_code = 0;
   std::string line;
-  while (true) {
+  while (std::ferror(stdout) == 0) {
     if (StderrIsTerminal()) fmt::print(stderr, "> ");
     if (!std::getline(std::cin, line) || line == "/quit") break;
     if (line.empty()) continue;
@@ -71,11 +87,23 @@ absl::Status Chat(const ChatCommandFlags& flags) {
       conversation.Forget();
       continue;
     }
-    const absl::Status status = Answer(*engine, flags, request, conversation, line);
-    if (!status.ok()) Report(status);  // the conversation goes on without this message
+    const absl::Status status = Answer(engine, flags, request, conversation, line);
+    if (status.ok()) continue;
+    Report(status);  // the conversation goes on without this message
+    if (!StdinIsTerminal()) exit_code = 1;
   }
   if (StderrIsTerminal()) fmt::print(stderr, "\n");
-  return absl::OkStatus();
+  return exit_code;
+}
+
+absl::StatusOr<int> Chat(const ChatCommandFlags& flags) {
+  TAHMIN_ASSIGN_OR_RETURN(const GenerationRequest request, MakeRequest(flags));
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  NoteOptionsWithoutEffect(*flags.command, request);
+  DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
+  options.draft = request.draft;
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, true));
+  return Talk(*engine, flags, request);
 }
 
 }  // namespace
@@ -90,7 +118,11 @@ void AddChatCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--color", flags->use_color, "show drafted and accepted tokens in green");
   command->add_flag("--stats", flags->print_stats, "print the figures after each answer");
   command->footer(kExamples);
-  command->callback([flags, exit_code] { *exit_code = Report(Chat(*flags)); });
+  flags->command = command;
+  command->callback([flags, exit_code] {
+    const absl::StatusOr<int> code = Chat(*flags);
+    *exit_code = code.ok() ? *code : Report(code.status());
+  });
 }
 
 }  // namespace tahmin::cli

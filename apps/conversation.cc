@@ -1,6 +1,8 @@
 #include "apps/conversation.h"
 
+#include "apps/command.h"
 #include "base/status_macros.h"
+#include "fmt/format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tahmin::cli {
@@ -12,11 +14,24 @@ void ChatFlags::AddTo(CLI::App& command) {
       "built-in template in place of the file's own: chatml, llama3, gemma, mistral");
 }
 
+absl::Status ChatFlags::Validate() const {
+  if (template_name.empty()) return absl::OkStatus();
+  const absl::Status status = ChatTemplate::BuiltIn(template_name).status();
+  if (status.ok()) return status;
+  return UsageError(fmt::format("--chat-template: {}", std::string(status.message())));
+}
+
 absl::StatusOr<Conversation> Conversation::Start(const Engine& engine, const ChatFlags& flags) {
   Conversation conversation;
   conversation.engine_ = &engine;
   if (flags.template_name.empty()) {
-    TAHMIN_ASSIGN_OR_RETURN(conversation.template_, ChatTemplate::FromFile(engine.file()));
+    auto from_file = ChatTemplate::FromFile(engine.file());
+    if (!from_file.ok()) {
+      return absl::Status(from_file.status().code(),
+                          fmt::format("{} (--chat-template NAME takes a built-in one)",
+                                      std::string(from_file.status().message())));
+    }
+    conversation.template_ = std::move(from_file).value();
   } else {
     TAHMIN_ASSIGN_OR_RETURN(conversation.template_, ChatTemplate::BuiltIn(flags.template_name));
   }

@@ -18,6 +18,7 @@ struct ChatFlags {
   std::string template_name;  // empty: the file's own; else a built-in form
 
   void AddTo(CLI::App& command);
+  absl::Status Validate() const;  // before a model is loaded
   bool IsUsed() const { return !system.empty() || !template_name.empty(); }
 };
 

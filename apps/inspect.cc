@@ -4,6 +4,8 @@
 
 #include "apps/command.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
+#include "apps/option_values.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "engine/cost_curve.h"
@@ -30,13 +32,12 @@ packed_bytes, macs_per_row, extra_rows_fraction (residual rows of the largest pa
 streaming_bytes_per_second, int8_macs_per_second, fp32_macs_per_second, activation_formats.)";
 
 struct InspectFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   std::string curve;
   int64_t context = 64;
   int32_t rounds = 9;
   bool list_tensors = false, use_json = false;
-  CLI::Option* context_option = nullptr;
-  CLI::Option* rounds_option = nullptr;
 };
 
 std::string ShapeOf(const GgufTensor& tensor) {
@@ -148,13 +149,31 @@ void PrintCurve(const nlohmann::json& object) {
              object["activation_formats"].get<std::string>());
 }
 
-absl::StatusOr<nlohmann::json> MeasureCurve(const InspectFlags& flags,
-                                            const EngineOptions& options) {
-  CostCurveOptions curve_options;
-  TAHMIN_ASSIGN_OR_RETURN(curve_options.rows, ParseIntList("--curve", flags.curve, 1, 4096));
-  curve_options.context = flags.context;
-  curve_options.rounds = flags.rounds;
-  curve_options.kv_type = options.kv_type;
+// The options of --curve, checked before anything is read or printed; no rows: no curve is wanted.
+absl::StatusOr<CostCurveOptions> MakeCurveOptions(const InspectFlags& flags, KvType kv_type) {
+  CostCurveOptions options;
+  options.rows.clear();
+  options.context = flags.context;
+  options.rounds = flags.rounds;
+  options.kv_type = kv_type;
+  const bool has_details =
+      IsGiven(*flags.command, "--context") || IsGiven(*flags.command, "--rounds");
+  if (!IsGiven(*flags.command, "--curve")) {
+    if (has_details) return UsageError("--context and --rounds need --curve");
+    return options;
+  }
+  TAHMIN_ASSIGN_OR_RETURN(options.rows, ParseIntList("--curve", flags.curve, 1, 4096));
+  for (size_t i = 1; i < options.rows.size(); ++i) {
+    if (options.rows[i] > options.rows[i - 1]) continue;
+    return UsageError(
+        fmt::format("--curve: expected ascending row counts, found '{}'", flags.curve));
+  }
+  return options;
+}
+
+absl::StatusOr<nlohmann::json> MeasureCurve(const CostCurveOptions& curve_options,
+                                            EngineOptions options) {
+  options.draft_model_path.clear();
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, false));
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> text,
                           engine->tokenizer().Tokenize(std::string(CostCurveText()), {}));
@@ -163,28 +182,29 @@ absl::StatusOr<nlohmann::json> MeasureCurve(const InspectFlags& flags,
                                            [](int64_t done, int64_t total) {
                                              ShowProgress("measuring", done, total);
                                            }));
-  return CurveToJson(curve, *engine, flags.context);
+  return CurveToJson(curve, *engine, curve_options.context);
 }
 
 absl::Status Inspect(const InspectFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(const EngineOptions options, flags.model.Resolve());
-  if (flags.curve.empty() &&
-      (flags.context_option->count() > 0 || flags.rounds_option->count() > 0)) {
-    return UsageError("--context and --rounds need --curve");
+  TAHMIN_ASSIGN_OR_RETURN(const CostCurveOptions curve_options,
+                          MakeCurveOptions(flags, options.kv_type));
+  if (flags.use_json)
+    NoteNoEffect(*flags.command, {"--tensors"}, "--json always lists the tensors");
+  if (options.draft_model_path.empty()) {
+    NoteNoEffect(*flags.command, {"--draft-kv-type"}, "no draft model is given");
   }
   TAHMIN_RETURN_IF_ERROR(kernels::SelectIsa().status());
   TAHMIN_ASSIGN_OR_RETURN(const auto file, GgufFile::Open(options.model_path));
   TAHMIN_ASSIGN_OR_RETURN(const MemoryPlan plan, Engine::Plan(options));
   nlohmann::json object = FileToJson(*file, plan);
   if (!flags.use_json) PrintFile(*file, plan, flags.list_tensors);
-  if (!flags.curve.empty()) {
-    TAHMIN_ASSIGN_OR_RETURN(const nlohmann::json curve, MeasureCurve(flags, options));
+  if (!curve_options.rows.empty()) {
+    TAHMIN_ASSIGN_OR_RETURN(const nlohmann::json curve, MeasureCurve(curve_options, options));
     object.update(curve);
     if (!flags.use_json) PrintCurve(curve);
   }
-  if (flags.use_json) {
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
+  if (flags.use_json) fmt::print("{}\n", DumpJson(object));
   return absl::OkStatus();
 }
 
@@ -198,15 +218,15 @@ void AddInspectCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--tensors", flags->list_tensors, "list every tensor");
   command->add_option("--curve", flags->curve,
                       "measure T(n) for these row counts, for example 1,2,4,8,16");
-  flags->context_option =
-      command->add_option("--context", flags->context, "committed tokens before the measured rows")
-          ->capture_default_str()
-          ->check(CLI::Range(0, 1 << 20));
-  flags->rounds_option = command->add_option("--rounds", flags->rounds, "rounds of the measurement")
-                             ->capture_default_str()
-                             ->check(CLI::Range(1, 1000));
+  command->add_option("--context", flags->context, "committed tokens before the measured rows")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  command->add_option("--rounds", flags->rounds, "rounds of the measurement")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   command->add_flag("--json", flags->use_json, "print one JSON object");
   command->footer(kExamples);
+  flags->command = command;
   command->callback([flags, exit_code] { *exit_code = Report(Inspect(*flags)); });
 }
 

@@ -4,11 +4,14 @@
 #include <xxhash.h>
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 
 #include "apps/command.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
+#include "apps/option_values.h"
+#include "apps/output_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -31,12 +34,24 @@ result is the same for every value. Prints {"positions": [{"top_ids", "top_logpr
 [positions, vocab_size].)";
 
 struct LogitsFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   std::string ids_path, out_path;
   int32_t top = 0, rows = 512;
   bool use_hash = false;
   bool use_json = false;  // the output is JSON in any case
 };
+
+// What an error shows of the text at `cursor`: one word, at most 20 bytes, nothing unprintable.
+std::string FirstWord(const char* cursor, const char* end) {
+  std::string word;
+  for (; cursor < end && word.size() < 20; ++cursor) {
+    const auto byte = static_cast<unsigned char>(*cursor);
+    if (std::isspace(byte)) break;
+    word += std::isprint(byte) ? *cursor : '?';
+  }
+  return word;
+}
 
 absl::StatusOr<std::vector<int32_t>> ReadIds(const std::string& path, int32_t vocab_size) {
   TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
@@ -55,7 +70,7 @@ absl::StatusOr<std::vector<int32_t>> ReadIds(const std::string& path, int32_t vo
     if (!ends_well || id < 0 || id >= vocab_size) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: expected token ids from 0 to {} separated by white space, found '{}' as id {}", path,
-          vocab_size - 1, std::string(cursor, std::min<size_t>(20, end - cursor)), ids.size()));
+          vocab_size - 1, FirstWord(cursor, end), ids.size()));
     }
     ids.push_back(static_cast<int32_t>(id));
     cursor = after;
@@ -83,58 +98,87 @@ nlohmann::json DescribeRow(std::span<const float> row, const LogitsFlags& flags)
   return position;
 }
 
-absl::Status Logits(const LogitsFlags& flags) {
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
-  if (flags.top == 0 && !flags.use_hash && flags.out_path.empty()) {
-    return UsageError("nothing to print: give --top N, --hash or --out FILE");
-  }
-  options.prefill_chunk = flags.rows;
-  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, false));
-  const Model& model = engine->model();
-  const int32_t vocab_size = model.config().vocab_size;
-  TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadIds(flags.ids_path, vocab_size));
-  const int64_t num_ids = static_cast<int64_t>(ids.size());
-
-  KvCache cache(model.MakeKvShape(options.kv_type));
-  TAHMIN_ASSIGN_OR_RETURN(const int32_t sequence, cache.AddSequence(num_ids));
-  const int32_t rows = static_cast<int32_t>(std::min<int64_t>(flags.rows, num_ids));
-  TAHMIN_ASSIGN_OR_RETURN(const auto scratch, model.CreateScratch(rows, rows, engine->pool()));
-  std::ofstream out;
-  const std::string partial_path = flags.out_path + ".part";
-  if (!flags.out_path.empty()) {
-    out.open(partial_path, std::ios::binary);
-    if (!out) return absl::NotFoundError(fmt::format("cannot write {}", partial_path));
-  }
-
+struct LogitsRun {
   nlohmann::json positions = nlohmann::json::array();
   int64_t forward_calls = 0;
+};
+
+// All ids through the model, flags.rows at a time.
+absl::StatusOr<LogitsRun> Feed(const LogitsFlags& flags, Engine& engine, KvType kv_type,
+                               const std::vector<int32_t>& ids, OutputFile* out) {
+  const Model& model = engine.model();
+  const int32_t vocab_size = model.config().vocab_size;
+  const int64_t num_ids = static_cast<int64_t>(ids.size());
+  const int32_t rows = static_cast<int32_t>(std::min<int64_t>(flags.rows, num_ids));
+  KvCache cache(model.MakeKvShape(kv_type));
+  TAHMIN_ASSIGN_OR_RETURN(const int32_t sequence, cache.AddSequence(num_ids));
+  TAHMIN_ASSIGN_OR_RETURN(const auto scratch, model.CreateScratch(rows, rows, engine.pool()));
+  const InterruptScope interrupt;
+  LogitsRun run;
   for (int64_t begin = 0; begin < num_ids; begin += rows) {
+    if (interrupt.flag()->load()) return absl::CancelledError("interrupted");
     const int32_t count = static_cast<int32_t>(std::min<int64_t>(rows, num_ids - begin));
     TAHMIN_RETURN_IF_ERROR(cache.Reserve(sequence, count));
     TokenBatch batch;
     batch.AppendChain(sequence, ids.data() + begin, count, /*all_logits=*/true);
-    model.Forward(batch, cache, *scratch, engine->pool());
-    ++forward_calls;
+    model.Forward(batch, cache, *scratch, engine.pool());
+    ++run.forward_calls;
     std::vector<int32_t> path(count);
     for (int32_t i = 0; i < count; ++i) path[i] = i;
     cache.Commit(sequence, path);
     const std::span<const float> logits = scratch->logits();
     for (int32_t i = 0; i < count; ++i) {
-      positions.push_back(DescribeRow(logits.subspan(size_t(i) * vocab_size, vocab_size), flags));
+      run.positions.push_back(
+          DescribeRow(logits.subspan(size_t(i) * vocab_size, vocab_size), flags));
     }
-    if (out.is_open()) out.write(reinterpret_cast<const char*>(logits.data()), logits.size_bytes());
+    if (flags.top > 0 && run.positions.back()["top_ids"].empty()) {
+      return absl::DataLossError(
+          fmt::format("{}: the logits are not finite, so there is no most likely id; are the "
+                      "weights damaged?",
+                      flags.model.engine.model_path));
+    }
+    if (out != nullptr) {
+      out->Write({reinterpret_cast<const char*>(logits.data()),
+                  size_t(count) * vocab_size * sizeof(float)});
+    }
     ShowProgress("running the model", begin + count, num_ids);
   }
-  if (out.is_open()) {
-    out.close();
-    if (!out || std::rename(partial_path.c_str(), flags.out_path.c_str()) != 0) {
-      std::remove(partial_path.c_str());
-      return absl::DataLossError(fmt::format("cannot write {}", flags.out_path));
-    }
+  return run;
+}
+
+absl::Status CheckRoom(const LogitsFlags& flags, int64_t num_ids) {
+  const int64_t context = flags.model.engine.context_tokens;
+  if (!IsGiven(*flags.command, "--ctx-size") || context == 0 || num_ids <= context) {
+    return absl::OkStatus();
   }
-  const nlohmann::json object = {
-      {"positions", positions}, {"forward_calls", forward_calls}, {"vocab_size", vocab_size}};
-  fmt::print("{}\n", object.dump());
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} ids, and the context holds {} (-c)", flags.ids_path, num_ids, context));
+}
+
+absl::Status Logits(const LogitsFlags& flags) {
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  if (flags.top == 0 && !flags.use_hash && flags.out_path.empty()) {
+    return UsageError("nothing to print: give --top N, --hash or --out FILE");
+  }
+  NoteNoEffect(*flags.command, {"--prefill-chunk"}, "--rows says how many ids are fed at a time");
+  std::optional<OutputFile> out;
+  if (!flags.out_path.empty()) {
+    TAHMIN_ASSIGN_OR_RETURN(out, OutputFile::Open("--out", flags.out_path));
+  }
+  // The ids get a cache and a scratch of their own size; the engine's stay minimal.
+  options.prefill_chunk = 1;
+  options.context_tokens = 2;
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, false));
+  const int32_t vocab_size = engine->model().config().vocab_size;
+  TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadIds(flags.ids_path, vocab_size));
+  TAHMIN_RETURN_IF_ERROR(CheckRoom(flags, static_cast<int64_t>(ids.size())));
+  TAHMIN_ASSIGN_OR_RETURN(const LogitsRun run,
+                          Feed(flags, *engine, options.kv_type, ids, out ? &*out : nullptr));
+  if (out) TAHMIN_RETURN_IF_ERROR(out->Commit());
+  const nlohmann::json object = {{"positions", run.positions},
+                                 {"forward_calls", run.forward_calls},
+                                 {"vocab_size", vocab_size}};
+  fmt::print("{}\n", DumpJson(object));
   return absl::OkStatus();
 }
 
@@ -146,7 +190,8 @@ void AddLogitsCommand(CLI::App& app, int* exit_code) {
       app.add_subcommand("logits", "Print or write the target's logits for given token ids");
   flags->model.AddTo(*command, /*with_draft=*/false);
   command->add_option("--ids-file", flags->ids_path, "file of token ids separated by white space")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command
       ->add_option("--top", flags->top,
                    "print the n most likely ids and their log-probabilities; 0: none")
@@ -156,11 +201,15 @@ void AddLogitsCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   command->add_flag("--hash", flags->use_hash, "print the XXH64 of each row");
-  command->add_option("--out", flags->out_path, "write the rows as raw float32");
+  command->add_option("--out", flags->out_path, "write the rows as raw float32")->type_name("FILE");
   command->add_flag("--json", flags->use_json,
                     "accepted for symmetry: the output is always one JSON object");
   command->footer(kExamples);
-  command->callback([flags, exit_code] { *exit_code = Report(Logits(*flags)); });
+  flags->command = command;
+  command->callback([flags, exit_code] {
+    const absl::Status status = Logits(*flags);
+    *exit_code = absl::IsCancelled(status) ? kInterruptedExitCode : Report(status);
+  });
 }
 
 }  // namespace tahmin::cli

@@ -1,7 +1,14 @@
 // tahmin: the command line. Each subcommand is one file of this folder.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -11,7 +18,46 @@
 namespace tahmin::cli {
 
 namespace {
+
 constexpr char kUsagePrefix[] = "usage: ";
+
+// The library names its fields; people typed flags.
+struct FlagName {
+  std::string_view field, flag;
+};
+constexpr FlagName kFlagNames[] = {
+    {"temperature", "--temp"},
+    {"top_k", "--top-k"},
+    {"top_p", "--top-p"},
+    {"min_p", "--min-p"},
+    {"repeat_penalty", "--repeat-penalty"},
+    {"frequency_penalty", "--frequency-penalty"},
+    {"presence_penalty", "--presence-penalty"},
+    {"penalty_window", "--repeat-last-n"},
+    {"logit_bias", "--logit-bias"},
+    {"num_logprobs", "--logprobs"},
+    {"max_tokens", "--predict"},
+    {"a stop string", "--stop: a stop string"},
+    {"context_tokens", "--ctx-size"},
+    {"num_threads", "--threads"},
+    {"prefill_chunk", "--prefill-chunk"},
+    {"draft_max", "--draft-max"},
+    {"no model file is given", "--model: no file is given"},
+};
+
+// A library error about an option's value is a usage error: it gets the flag's name.
+absl::Status NameTheFlag(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kInvalidArgument) return status;
+  const std::string message(status.message());
+  for (const FlagName& row : kFlagNames) {
+    if (message.rfind(row.field, 0) != 0) continue;
+    const std::string rest = message.substr(row.field.size());
+    if (!rest.empty() && rest[0] != ':' && rest[0] != ' ') continue;
+    return UsageError(fmt::format("{}{}", row.flag, rest));
+  }
+  return status;
+}
+
 }  // namespace
 
 absl::Status UsageError(const std::string& message) {
@@ -20,7 +66,7 @@ absl::Status UsageError(const std::string& message) {
 
 int Report(const absl::Status& status) {
   if (status.ok()) return 0;
-  const std::string message(status.message());
+  const std::string message(NameTheFlag(status).message());
   const bool is_usage = message.rfind(kUsagePrefix, 0) == 0;
   const std::string text = is_usage ? message.substr(sizeof(kUsagePrefix) - 1) : message;
   fmt::print(stderr, "tahmin: error: {}\n", text);
@@ -42,38 +88,80 @@ std::vector<std::string> WithLongNames(int argc, char** argv) {
   return arguments;
 }
 
-}  // namespace
+// With a standard stream closed the next file that is opened would take its number, and the text
+// would be written into it. What takes its place refuses writes, so that lost output is an error.
+void OccupyStandardStreams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      [[maybe_unused]] const int occupied = open("/dev/null", O_RDONLY);
+    }
+  }
+}
 
-int main(int argc, char** argv) {
-  CLI::App app{
-      "Tahmin runs language models on your own machine with exact speculative decoding:\n"
-      "the text is the one that plain decoding writes, several times faster."};
+int ReportUsage(const CLI::App& app, const std::string& first_argument, const CLI::Error& error) {
+  std::string names, command = "COMMAND";
+  for (const CLI::App* subcommand : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + subcommand->get_name();
+    if (subcommand->get_name() == first_argument) command = first_argument;
+  }
+  std::string message = error.what();
+  const size_t repeated = message.find(": At Most 1 required but received");
+  if (repeated != std::string::npos) message = message.substr(0, repeated) + ": given twice";
+  if (command == "COMMAND") {
+    message = first_argument.empty()
+                  ? fmt::format("expected a command ({}), found none", names)
+                  : fmt::format("expected a command ({}), found '{}'", names, first_argument);
+  }
+  fmt::print(stderr, "tahmin: error: {}\nTry `tahmin {} --help`.\n", message, command);
+  return 2;
+}
+
+// What was written must have arrived: a full disk is an error, not a success.
+int FlushOutput(int exit_code) {
+  std::cout.flush();
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (is_written) return exit_code;
+  fmt::print(stderr, "tahmin: error: cannot write to standard output: {}\n", std::strerror(errno));
+  return exit_code == 0 || exit_code == 130 ? 1 : exit_code;
+}
+
+void AddCommands(CLI::App& app, int* exit_code) {
   app.name("tahmin");
   app.require_subcommand(1);
   app.set_version_flag("--version", "tahmin 0.1.0");
   app.footer("`tahmin COMMAND --help` shows a command's options, defaults and examples.");
+  tahmin::cli::AddRunCommand(app, exit_code);
+  tahmin::cli::AddChatCommand(app, exit_code);
+  tahmin::cli::AddTokenizeCommand(app, exit_code);
+  tahmin::cli::AddLogitsCommand(app, exit_code);
+  tahmin::cli::AddInspectCommand(app, exit_code);
+  tahmin::cli::AddAuditCommand(app, exit_code);
+  tahmin::cli::AddBenchCommand(app, exit_code);
+  tahmin::cli::AddTheoryCommand(app, exit_code);
+}
 
+}  // namespace
+
+int main(int argc, char** argv) {
+  OccupyStandardStreams();
+  CLI::App app{
+      "Tahmin runs language models on your own machine with exact speculative decoding:\n"
+      "the text is the one that plain decoding writes, several times faster."};
   int exit_code = 0;
-  using tahmin::cli::Report;
-  tahmin::cli::AddRunCommand(app, &exit_code);
-  tahmin::cli::AddChatCommand(app, &exit_code);
-  tahmin::cli::AddTokenizeCommand(app, &exit_code);
-  tahmin::cli::AddLogitsCommand(app, &exit_code);
-  tahmin::cli::AddInspectCommand(app, &exit_code);
-  tahmin::cli::AddAuditCommand(app, &exit_code);
-  tahmin::cli::AddBenchCommand(app, &exit_code);
-  tahmin::cli::AddTheoryCommand(app, &exit_code);
-
+  AddCommands(app, &exit_code);
   try {
     app.parse(WithLongNames(argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "tahmin: error: {}\nTry `tahmin --help`, or `tahmin COMMAND --help`.\n",
-               error.what());
-    return 2;
+    if (error.get_exit_code() != 0) return ReportUsage(app, argc > 1 ? argv[1] : "", error);
+    exit_code = app.exit(error);  // --help, --version
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr,
+               "tahmin: error: out of memory; -c makes the context smaller, `tahmin inspect` shows "
+               "the memory plan\n");
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tahmin: error: {}\n", error.what());
     return 1;
   }
-  return exit_code;
+  return FlushOutput(exit_code);
 }

@@ -1,27 +1,21 @@
 #include "apps/model_options.h"
 
 #include <unistd.h>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+
+#include <limits>
 
 #include "apps/command.h"
+#include "apps/option_values.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "draft/registry.h"
 #include "fmt/format.h"
+#include "sampling/candidates.h"
+#include "tokenizer/pre_tokenizer.h"
 
 namespace tahmin::cli {
 
 namespace {
-
-absl::StatusOr<KvType> ParseKvType(const std::string& flag, const std::string& text) {
-  if (text == "f16") return KvType::kF16;
-  if (text == "f32") return KvType::kF32;
-  return UsageError(fmt::format("{}: expected f16 or f32, found '{}'", flag, text));
-}
 
 std::string DrafterSummaries() {
   std::string text;
@@ -32,31 +26,23 @@ std::string DrafterSummaries() {
   return text;
 }
 
-absl::StatusOr<std::pair<int32_t, float>> ParseBias(const std::string& text) {
-  int32_t token = 0;
-  int consumed = 0;
-  char value[64] = {};
-  if (std::sscanf(text.c_str(), "%d=%63s%n", &token, value, &consumed) != 2 ||
-      consumed != static_cast<int>(text.size())) {
-    return UsageError(fmt::format(
-        "--logit-bias: expected ID=VALUE such as 42=-1.5 or 42=-inf, found '{}'", text));
-  }
-  char* end = nullptr;
-  const float bias = std::strtof(value, &end);
-  if (*end != '\0') {
-    return UsageError(fmt::format("--logit-bias: '{}' is no number in '{}'", value, text));
-  }
-  return std::pair<int32_t, float>{token, bias};
-}
-
 }  // namespace
 
+absl::Status CheckPreTokenizerFlag(const std::string& name) {
+  const absl::Status status = PreTokenizer::Create(name).status();
+  return status.ok() ? status : UsageError(fmt::format("--pre: {}", std::string(status.message())));
+}
+
 void ModelFlags::AddTo(CLI::App& command, bool with_draft) {
-  command.add_option("-m,--model", engine.model_path, "GGUF file of the target model")->required();
+  command.add_option("-m,--model", engine.model_path, "GGUF file of the target model")
+      ->required()
+      ->type_name("FILE");
   if (with_draft) {
-    command.add_option("--md,--model-draft", engine.draft_model_path,
-                       "GGUF file of a smaller model with the same token ids, for --spec draft "
-                       "(also written -md)");
+    command
+        .add_option("--md,--model-draft", engine.draft_model_path,
+                    "GGUF file of a smaller model with the same token ids, for --spec draft "
+                    "(also written -md)")
+        ->type_name("FILE");
     command.add_option("--draft-kv-type", draft_kv_type, "KV cache of the draft model: f16 or f32")
         ->capture_default_str();
   }
@@ -83,7 +69,9 @@ absl::StatusOr<EngineOptions> ModelFlags::Resolve() const {
   EngineOptions options = engine;
   TAHMIN_ASSIGN_OR_RETURN(options.kv_type, ParseKvType("--kv-type", kv_type));
   TAHMIN_ASSIGN_OR_RETURN(options.draft_kv_type, ParseKvType("--draft-kv-type", draft_kv_type));
-  if (!pre_tokenizer.empty()) options.pre_tokenizer = pre_tokenizer;
+  if (pre_tokenizer.empty()) return options;
+  TAHMIN_RETURN_IF_ERROR(CheckPreTokenizerFlag(pre_tokenizer));
+  options.pre_tokenizer = pre_tokenizer;
   return options;
 }
 
@@ -108,7 +96,8 @@ void DraftFlags::AddTo(CLI::App& command) {
       ->capture_default_str();
 }
 
-absl::StatusOr<DraftOptions> DraftFlags::Resolve(const std::string& draft_model_path) const {
+absl::StatusOr<DraftOptions> DraftFlags::Resolve(const std::string& draft_model_path,
+                                                 const std::string& flag) const {
   DraftOptions options = draft;
   options.drafter = !spec.empty() ? spec : draft_model_path.empty() ? "none" : "draft";
   if (options.lookup_min_ngram > options.lookup_max_ngram) {
@@ -121,11 +110,13 @@ absl::StatusOr<DraftOptions> DraftFlags::Resolve(const std::string& draft_model_
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
     if (row.name != options.drafter) continue;
     if (row.needs_draft_model && draft_model_path.empty()) {
-      return UsageError(fmt::format("--spec {} needs a draft model: add -md FILE.gguf", row.name));
+      return UsageError(
+          fmt::format("{} {} needs a draft model: add -md FILE.gguf", flag, row.name));
     }
     return options;
   }
-  return UsageError(fmt::format("--spec: expected one of {}; found '{}'", known, options.drafter));
+  return UsageError(
+      fmt::format("{}: expected one of {}; found '{}'", flag, known, options.drafter));
 }
 
 absl::StatusOr<AcceptanceRuleKind> DraftFlags::ResolveAcceptance() const {
@@ -168,11 +159,15 @@ void GenerationFlags::AddTo(CLI::App& command) {
       .add_option("--repeat-last-n", sampling.penalty_window,
                   "tokens, prompt included, that the penalties look at; -1: all, 0: none")
       ->capture_default_str();
-  command.add_option("--logit-bias", logit_bias,
-                     "ID=VALUE, added to a token's logit; -inf bans it (repeatable)");
-  command.add_option("--seed", seed,
-                     "seed of the draws; a random one is chosen and printed unless given");
-  command.add_option("--stop", generation.stop, "stop string, not part of the text (repeatable)");
+  // One value each: a text such as "[a,b]" is no list, and the next word no second value.
+  command
+      .add_option("--logit-bias", logit_bias,
+                  "ID=VALUE, added to a token's logit; -inf bans it (repeatable)")
+      ->allow_extra_args(false);
+  seed_option = command.add_option(
+      "--seed", seed, "seed of the draws; a random one is chosen and printed unless given");
+  command.add_option("--stop", generation.stop, "stop string, not part of the text (repeatable)")
+      ->allow_extra_args(false);
   command.add_flag("--ignore-eos", generation.ignore_end_tokens, "never draw an end token");
   command
       .add_option("--logprobs", generation.num_logprobs,
@@ -186,15 +181,8 @@ absl::StatusOr<GenerationOptions> GenerationFlags::Resolve() const {
     TAHMIN_ASSIGN_OR_RETURN(auto bias, ParseBias(text));
     options.sampling.logit_bias.push_back(bias);
   }
-  if (!seed.empty()) {
-    char* end = nullptr;
-    errno = 0;
-    const uint64_t value = std::strtoull(seed.c_str(), &end, 10);
-    if (errno != 0 || *end != '\0' || seed[0] == '-' || seed[0] == '+') {
-      return UsageError(
-          fmt::format("--seed: expected a whole number from 0 to 2^64 - 1, found '{}'", seed));
-    }
-    options.sampling.seed = value;
+  if (seed_option->count() > 0) {
+    TAHMIN_ASSIGN_OR_RETURN(options.sampling.seed, ParseSeed(seed));
   }
   if (options.max_tokens < -1 || options.max_tokens == 0) {
     return UsageError(fmt::format("-n: expected -1 or at least 1, found {}", options.max_tokens));
@@ -202,6 +190,13 @@ absl::StatusOr<GenerationOptions> GenerationFlags::Resolve() const {
   for (const std::string& stop : options.stop) {
     if (stop.empty()) return UsageError("--stop: expected a text, found an empty one");
   }
+  if (options.num_logprobs < 0) {
+    return UsageError(
+        fmt::format("--logprobs: expected 0 or more, found {}", options.num_logprobs));
+  }
+  // What needs no model is refused before one is loaded; the ids of biases are checked after that.
+  TAHMIN_RETURN_IF_ERROR(
+      ValidateSamplingOptions(options.sampling, std::numeric_limits<int32_t>::max()));
   return options;
 }
 
@@ -210,6 +205,7 @@ void PromptFlags::AddTo(CLI::App& command) {
   file_option = command.add_option(
       "-f,--file", prompt_file,
       "file that holds the prompt; no newline is stripped. Without -p and -f: stdin");
+  file_option->type_name("FILE");
   prompt_option->excludes(file_option);
 }
 
@@ -219,17 +215,7 @@ absl::StatusOr<std::string> PromptFlags::Read() const {
   if (isatty(STDIN_FILENO) == 1) {
     return UsageError("no prompt: give -p TEXT or -f FILE, or pipe it in");
   }
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return absl::NotFoundError(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  }
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (stream.bad()) return absl::DataLossError(fmt::format("cannot read {}", path));
-  return text;
+  return ReadStandardInput();
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const EngineOptions& options, bool print_plan) {
@@ -240,6 +226,10 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const EngineOptions& options,
   return Engine::Create(options, [](std::string_view what, uint64_t done, uint64_t total) {
     ShowProgress(fmt::format("loading {}", what), done, total);
   });
+}
+
+std::string DumpJson(const nlohmann::json& object) {
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 nlohmann::json StatsToJson(const GenerationStats& stats) {
@@ -262,46 +252,6 @@ nlohmann::json StatsToJson(const GenerationStats& stats) {
           {"acceptance_by_depth", stats.AcceptanceByDepth()},
           {"tested_by_depth", stats.tested_by_depth},
           {"tokens_per_step", stats.TokensPerStep()}};
-}
-
-std::vector<std::string> SplitCommas(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
-absl::StatusOr<std::vector<double>> ParseNumberList(const std::string& name,
-                                                    const std::string& text) {
-  std::vector<double> values;
-  for (const std::string& part : SplitCommas(text)) {
-    char* end = nullptr;
-    const double value = std::strtod(part.c_str(), &end);
-    if (part.empty() || *end != '\0') {
-      return UsageError(
-          fmt::format("{}: expected numbers separated by commas, found '{}'", name, text));
-    }
-    values.push_back(value);
-  }
-  return values;
-}
-
-absl::StatusOr<std::vector<int32_t>> ParseIntList(const std::string& name, const std::string& text,
-                                                  int32_t min, int32_t max) {
-  TAHMIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, ParseNumberList(name, text));
-  std::vector<int32_t> values;
-  for (double number : numbers) {
-    if (!(number >= min && number <= max) || number != static_cast<int32_t>(number)) {
-      return UsageError(fmt::format("{}: expected whole numbers from {} to {}, found '{}'", name,
-                                    min, max, text));
-    }
-    values.push_back(static_cast<int32_t>(number));
-  }
-  return values;
 }
 
 }  // namespace tahmin::cli

@@ -33,7 +33,8 @@ struct DraftFlags {
   std::string accept = "keyed";
 
   void AddTo(CLI::App& command);
-  absl::StatusOr<DraftOptions> Resolve(const std::string& draft_model_path) const;
+  absl::StatusOr<DraftOptions> Resolve(const std::string& draft_model_path,
+                                       const std::string& flag = "--spec") const;
   absl::StatusOr<AcceptanceRuleKind> ResolveAcceptance() const;
 };
 
@@ -42,6 +43,7 @@ struct GenerationFlags {
   GenerationOptions generation;
   std::vector<std::string> logit_bias;
   std::string seed;
+  CLI::Option* seed_option = nullptr;
 
   void AddTo(CLI::App& command);
   absl::StatusOr<GenerationOptions> Resolve() const;
@@ -57,18 +59,13 @@ struct PromptFlags {
   absl::StatusOr<std::string> Read() const;
 };
 
-absl::StatusOr<std::string> ReadFile(const std::string& path);
+absl::Status CheckPreTokenizerFlag(const std::string& name);
 
 // Prints the memory plan, then loads with a progress line on a terminal.
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const EngineOptions& options, bool print_plan);
 
+// One line; bytes that are no UTF-8 (metadata of a damaged file) become replacement marks.
+std::string DumpJson(const nlohmann::json& object);
 nlohmann::json StatsToJson(const GenerationStats& stats);
-
-// "1,2,4" -> {1, 2, 4}; each in [min, max].
-absl::StatusOr<std::vector<int32_t>> ParseIntList(const std::string& name, const std::string& text,
-                                                  int32_t min, int32_t max);
-absl::StatusOr<std::vector<double>> ParseNumberList(const std::string& name,
-                                                    const std::string& text);
-std::vector<std::string> SplitCommas(const std::string& text);
 
 }  // namespace tahmin::cli

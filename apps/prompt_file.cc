@@ -4,7 +4,8 @@
 #include <map>
 #include <set>
 
-#include "apps/model_options.h"
+#include "apps/command.h"
+#include "apps/option_values.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -52,9 +53,18 @@ absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path)
   return prompts;
 }
 
-std::vector<PromptEntry> SelectPrompts(const std::vector<PromptEntry>& prompts,
-                                       const std::vector<std::string>& groups, int per_group,
-                                       int limit) {
+absl::StatusOr<std::vector<PromptEntry>> SelectPrompts(const std::vector<PromptEntry>& prompts,
+                                                       const std::string& group_list, int per_group,
+                                                       int limit) {
+  const std::vector<std::string> groups =
+      group_list.empty() ? std::vector<std::string>{} : SplitCommas(group_list);
+  std::set<std::string> known;
+  for (const PromptEntry& prompt : prompts) known.insert(prompt.group);
+  for (const std::string& group : groups) {
+    if (known.count(group) > 0) continue;
+    return UsageError(
+        fmt::format("--groups: expected some of {}; found '{}'", fmt::join(known, ", "), group));
+  }
   std::vector<PromptEntry> selected;
   std::map<std::string, int> taken;
   for (const PromptEntry& prompt : prompts) {

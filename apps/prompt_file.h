@@ -17,10 +17,10 @@ struct PromptEntry {
 // Errors name the file, the line and what was found. Ids are unique.
 absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path);
 
-// The first `limit` prompts (0: all), of the given groups (empty: all), at most per_group of each
-// (0: all).
-std::vector<PromptEntry> SelectPrompts(const std::vector<PromptEntry>& prompts,
-                                       const std::vector<std::string>& groups, int per_group,
-                                       int limit);
+// The first `limit` prompts (0: all), of the groups in a list separated by commas (empty: all), at
+// most per_group of each (0: all). A group without a prompt is a usage error.
+absl::StatusOr<std::vector<PromptEntry>> SelectPrompts(const std::vector<PromptEntry>& prompts,
+                                                       const std::string& groups, int per_group,
+                                                       int limit);
 
 }  // namespace tahmin::cli

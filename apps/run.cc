@@ -1,13 +1,15 @@
 // tahmin run: one prompt in, text out.
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/command.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
+#include "apps/option_effects.h"
+#include "apps/output_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -27,9 +29,11 @@ logprobs (when asked for) and stats: tokens_per_second (generated tokens over th
 prefill to the last token), prefill_ms, draft_ms, verify_ms, decode_ms, total_ms, ttft_ms, prompt_tokens,
 cached_prompt_tokens, generated_tokens, steps (target passes after the prefill), drafted, tested (looked at by
 the rule), accepted, cut (dropped behind the end of the text), acceptance_rate, acceptance_by_depth,
-tested_by_depth, tokens_per_step.)";
+tested_by_depth, tokens_per_step.
+Ctrl-C ends the answer: what is there is printed (finish_reason cancelled), and the exit code is 130.)";
 
 struct RunFlags {
+  const CLI::App* command = nullptr;
   ModelFlags model;
   DraftFlags draft;
   GenerationFlags generation;
@@ -63,14 +67,6 @@ nlohmann::json ResultToJson(const GenerationResult& result, const GenerationRequ
   return object;
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) return absl::UnavailableError(fmt::format("--json-file {}: cannot be written", path));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   GenerationRequest request;
   TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
@@ -82,57 +78,67 @@ absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   if (!flags.use_chat && flags.chat.IsUsed()) {
     return UsageError("--system and --chat-template need --chat");
   }
+  TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   if (flags.use_json && flags.use_color) return UsageError("--color and --json exclude each other");
   return request;
 }
 
-absl::Status Run(const RunFlags& flags) {
-  TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
-  TAHMIN_ASSIGN_OR_RETURN(const std::string text, flags.prompt.Read());
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
-  if (request.draft.drafter != "draft" && !options.draft_model_path.empty()) {
-    fmt::print(stderr, "tahmin: the draft model is not loaded: --spec {} does not use it\n",
-               request.draft.drafter);
-    options.draft_model_path.clear();
-  }
-  options.draft = request.draft;
-  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, flags.print_stats));
-
+absl::Status Tokenize(const RunFlags& flags, const Engine& engine, const std::string& text,
+                      std::vector<int32_t>* tokens) {
   if (flags.use_chat) {
-    TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
-    TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, conversation.Ask(text));
+    TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(engine, flags.chat));
+    TAHMIN_ASSIGN_OR_RETURN(*tokens, conversation.Ask(text));
   } else {
-    TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, engine->tokenizer().Tokenize(text, {}));
-  }
-
-  TextPrinter printer(flags.use_color);
-  const InterruptScope interrupt;
-  request.cancel = interrupt.flag();
-  TAHMIN_ASSIGN_OR_RETURN(
-      const GenerationResult result,
-      engine->Generate(
-          request,
-          [&](const TokenEvent& event) {
-            if (!flags.use_json) printer.Print(event);
-          },
-          [](int64_t done, int64_t total) { ShowProgress("reading the prompt", done, total); }));
-  printer.Finish();
-  if (flags.use_json) {
-    fmt::print("{}\n", ResultToJson(result, request).dump());
-  } else {
-    fmt::print("\n");
-  }
-  if (!flags.json_file.empty()) {
-    TAHMIN_RETURN_IF_ERROR(WriteFile(flags.json_file, ResultToJson(result, request).dump() + "\n"));
-  }
-  const bool seed_was_random =
-      !request.options.sampling.seed && request.options.sampling.temperature > 0;
-  if (flags.print_stats) {
-    PrintStats(result, request.draft.drafter);
-  } else if (seed_was_random) {
-    fmt::print(stderr, "seed {}\n", result.seed);
+    TAHMIN_ASSIGN_OR_RETURN(*tokens, engine.tokenizer().Tokenize(text, {}));
   }
   return absl::OkStatus();
+}
+
+// The text goes out while it is written; a closed pipe or a full disk ends the generation.
+absl::StatusOr<GenerationResult> Generate(const RunFlags& flags, Engine& engine,
+                                          GenerationRequest& request) {
+  TextPrinter printer(flags.use_color);
+  InterruptScope interrupt;
+  request.cancel = interrupt.flag();
+  const auto on_token = [&](const TokenEvent& event) {
+    if (!flags.use_json && !printer.Print(event)) interrupt.Set();
+  };
+  const auto on_prefill = [](int64_t done, int64_t total) {
+    ShowProgress("reading the prompt", done, total);
+  };
+  TAHMIN_ASSIGN_OR_RETURN(GenerationResult result, engine.Generate(request, on_token, on_prefill));
+  printer.Finish();
+  return result;
+}
+
+// The exit code.
+absl::StatusOr<int> Run(const RunFlags& flags) {
+  TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
+  NoteOptionsWithoutEffect(*flags.command, request);
+  DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
+  options.draft = request.draft;
+  std::optional<OutputFile> json_file;
+  if (!flags.json_file.empty()) {
+    TAHMIN_ASSIGN_OR_RETURN(json_file, OutputFile::Open("--json-file", flags.json_file));
+  }
+  TAHMIN_ASSIGN_OR_RETURN(const std::string text, flags.prompt.Read());
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, flags.print_stats));
+  TAHMIN_RETURN_IF_ERROR(Tokenize(flags, *engine, text, &request.prompt_tokens));
+  TAHMIN_ASSIGN_OR_RETURN(const GenerationResult result, Generate(flags, *engine, request));
+
+  const std::string json = DumpJson(ResultToJson(result, request)) + "\n";
+  fmt::print("{}", flags.use_json ? json : "\n");
+  if (json_file) {
+    json_file->Write(json);
+    TAHMIN_RETURN_IF_ERROR(json_file->Commit());
+  }
+  if (flags.print_stats) {
+    PrintStats(result, request.draft.drafter);
+  } else if (!request.options.sampling.seed && request.options.sampling.temperature > 0) {
+    fmt::print(stderr, "seed {}\n", result.seed);
+  }
+  return result.finish_reason == "cancelled" ? kInterruptedExitCode : 0;
 }
 
 }  // namespace
@@ -154,7 +160,11 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   command->add_option("--json-file", flags->json_file, "also write that object into this file")
       ->type_name("FILE");
   command->footer(kExamples);
-  command->callback([flags, exit_code] { *exit_code = Report(Run(*flags)); });
+  flags->command = command;
+  command->callback([flags, exit_code] {
+    const absl::StatusOr<int> code = Run(*flags);
+    *exit_code = code.ok() ? *code : Report(code.status());
+  });
 }
 
 }  // namespace tahmin::cli

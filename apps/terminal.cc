@@ -1,6 +1,7 @@
 #include "apps/terminal.h"
 
 #include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 
@@ -25,6 +26,7 @@ constexpr char kReset[] = "\x1b[0m";
 
 }  // namespace
 
+bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }
 bool StderrIsTerminal() { return isatty(STDERR_FILENO) == 1; }
 bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) == 1; }
 
@@ -52,18 +54,18 @@ void PrintMemoryPlan(const MemoryPlan& plan) {
   fmt::print(stderr, " total {}\n", FormatBytes(plan.total_bytes));
 }
 
-void TextPrinter::Print(const TokenEvent& event) {
-  if (event.text_delta.empty()) return;
+bool TextPrinter::Print(const TokenEvent& event) {
+  if (event.text_delta.empty()) return true;
   if (use_color_ && event.was_drafted != is_colored_) {
-    fmt::print("{}", event.was_drafted ? kGreen : kReset);
+    std::fputs(event.was_drafted ? kGreen : kReset, stdout);
     is_colored_ = event.was_drafted;
   }
   std::fwrite(event.text_delta.data(), 1, event.text_delta.size(), stdout);
-  std::fflush(stdout);
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
 }
 
 void TextPrinter::Finish() {
-  if (is_colored_) fmt::print("{}", kReset);
+  if (is_colored_) std::fputs(kReset, stdout);
   is_colored_ = false;
   std::fflush(stdout);
 }
@@ -104,5 +106,7 @@ InterruptScope::InterruptScope() {
 InterruptScope::~InterruptScope() { sigaction(SIGINT, &previous_action, nullptr); }
 
 const std::atomic<bool>* InterruptScope::flag() const { return &interrupted; }
+
+void InterruptScope::Set() { interrupted.store(true); }
 
 }  // namespace tahmin::cli

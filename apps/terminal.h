@@ -11,6 +11,7 @@
 
 namespace tahmin::cli {
 
+bool StdinIsTerminal();
 bool StderrIsTerminal();
 bool StdoutIsTerminal();
 
@@ -25,7 +26,7 @@ void PrintMemoryPlan(const MemoryPlan& plan);
 class TextPrinter {
  public:
   explicit TextPrinter(bool use_color) : use_color_(use_color) {}
-  void Print(const TokenEvent& event);
+  bool Print(const TokenEvent& event);  // false: the output takes no more
   void Finish();
 
  private:
@@ -35,6 +36,9 @@ class TextPrinter {
 
 void PrintStats(const GenerationResult& result, std::string_view drafter);
 
+// What a shell reports for a program that Ctrl-C ended.
+inline constexpr int kInterruptedExitCode = 130;
+
 // Ctrl-C sets the flag instead of ending the program, while an object of this type lives. A second
 // Ctrl-C before the flag is read ends the program as usual.
 class InterruptScope {
@@ -42,6 +46,7 @@ class InterruptScope {
   InterruptScope();
   ~InterruptScope();
   const std::atomic<bool>* flag() const;
+  void Set();  // as Ctrl-C would
 };
 
 }  // namespace tahmin::cli

@@ -1,9 +1,12 @@
 // tahmin theory: what speculative decoding should bring, from acceptance and costs.
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "apps/command.h"
 #include "apps/model_options.h"
+#include "apps/option_values.h"
 #include "base/status_macros.h"
 #include "control/speed_theory.h"
 #include "fmt/format.h"
@@ -29,6 +32,22 @@ struct TheoryFlags {
   bool use_json = false;
 };
 
+constexpr int64_t kMostRows = 1 << 20;
+
+// CLI::Range lets NaN pass.
+CLI::Validator NumberIn(double min, double max) {
+  return CLI::Validator(
+      [min, max](std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (end != text.c_str() && *end == '\0' && value >= min && value <= max) {
+          return std::string();
+        }
+        return fmt::format("expected a number from {} to {}, found '{}'", min, max, text);
+      },
+      fmt::format("in [{} - {}]", min, max));
+}
+
 absl::StatusOr<VerifyCostCurve> ReadCurve(const std::string& path) {
   VerifyCostCurve curve;
   if (path.empty()) return curve;
@@ -46,12 +65,12 @@ absl::StatusOr<VerifyCostCurve> ReadCurve(const std::string& path) {
         !point.contains("ms") || !point["ms"].is_number()) {
       return wrong;
     }
-    const int32_t rows = point["rows"].get<int32_t>();
+    const int64_t rows = point["rows"].get<int64_t>();
     const double ms = point["ms"].get<double>();
     if (curve.points.empty()) plain_ms = ms;
     const bool ascends = curve.points.empty() ? rows == 1 : rows > curve.points.back().rows;
-    if (!ascends || !(ms > 0)) return wrong;
-    curve.points.push_back({rows, ms / plain_ms});
+    if (!ascends || rows > kMostRows || !(ms > 0) || !std::isfinite(ms)) return wrong;
+    curve.points.push_back({static_cast<int32_t>(rows), ms / plain_ms});
   }
   if (curve.points.empty()) return wrong;
   return curve;
@@ -69,7 +88,7 @@ absl::Status Theory(const TheoryFlags& flags) {
                                    {"speedup", speedup},
                                    {"best_draft_max", best},
                                    {"best_speedup", best_speedup}};
-    fmt::print("{}\n", object.dump());
+    fmt::print("{}\n", DumpJson(object));
     return absl::OkStatus();
   }
   fmt::print("expected tokens per target pass  {:.2f}\n", expected);
@@ -86,16 +105,18 @@ void AddTheoryCommand(CLI::App& app, int* exit_code) {
       app.add_subcommand("theory", "Predict the speed-up from acceptance and costs");
   command->add_option("--acceptance", flags->acceptance, "acceptance rate of one draft token")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(NumberIn(0, 1));
   command->add_option("--draft-max", flags->draft_max, "draft tokens a step (K)")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
   command
       ->add_option("--draft-cost", flags->draft_cost, "one draft token in units of one plain step")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1000.0));
-  command->add_option("--curve", flags->curve_path,
-                      "measured T(n): JSON written by `tahmin inspect --curve`");
+      ->check(NumberIn(0, 1000));
+  command
+      ->add_option("--curve", flags->curve_path,
+                   "measured T(n): JSON written by `tahmin inspect --curve`")
+      ->type_name("FILE");
   command->add_flag("--json", flags->use_json, "print one JSON object");
   command->footer(kExamples);
   command->callback([flags, exit_code] { *exit_code = Report(Theory(*flags)); });

@@ -29,14 +29,17 @@ absl::Status Tokenize(const TokenizeFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(const std::string text, flags.prompt.Read());
   TAHMIN_ASSIGN_OR_RETURN(const auto file, GgufFile::Open(flags.model_path));
   std::optional<std::string> pre;
-  if (!flags.pre_tokenizer.empty()) pre = flags.pre_tokenizer;
+  if (!flags.pre_tokenizer.empty()) {
+    TAHMIN_RETURN_IF_ERROR(CheckPreTokenizerFlag(flags.pre_tokenizer));
+    pre = flags.pre_tokenizer;
+  }
   TAHMIN_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Create(*file, pre));
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->Tokenize(text, {}));
   if (flags.use_json) {
     nlohmann::json pieces = nlohmann::json::array();
     for (int32_t id : ids) pieces.push_back(tokenizer->TokenText(id));
     const nlohmann::json object = {{"ids", ids}, {"pieces", pieces}};
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", DumpJson(object));
     return absl::OkStatus();
   }
   for (int32_t id : ids) fmt::print("{}\n", id);
@@ -48,7 +51,7 @@ absl::Status Tokenize(const TokenizeFlags& flags) {
 void AddTokenizeCommand(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<TokenizeFlags>();
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of a text, one a line");
-  command->add_option("-m,--model", flags->model_path, "GGUF file")->required();
+  command->add_option("-m,--model", flags->model_path, "GGUF file")->required()->type_name("FILE");
   command->add_option("--pre", flags->pre_tokenizer,
                       "pre-tokenizer in place of the one that the file names");
   flags->prompt.AddTo(*command);

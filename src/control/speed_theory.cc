@@ -1,5 +1,6 @@
 #include "control/speed_theory.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace tahmin {
@@ -12,7 +13,10 @@ double VerifyCostCurve::CostOf(int32_t rows) const {
   while (right + 1 < points.size() && points[right].rows < rows) ++right;
   const Point& a = points[right - 1];
   const Point& b = points[right];
-  return a.cost + (b.cost - a.cost) * (rows - a.rows) / (b.rows - a.rows);
+  const double slope = (b.cost - a.cost) / (b.rows - a.rows);
+  // Beyond what was measured more rows never cost less: a noisy end must not promise a free lunch.
+  if (rows > b.rows) return b.cost + std::max(0.0, slope) * (rows - b.rows);
+  return a.cost + slope * (rows - a.rows);
 }
 
 double ExpectedTokens(double acceptance, int32_t draft_max) {

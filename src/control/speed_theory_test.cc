@@ -49,6 +49,10 @@ TEST(VerifyCostCurve, InterpolatesAndGoesOnWithTheLastSlope) {
   EXPECT_NEAR(curve.CostOf(6), 2.3, 1e-12);
   EXPECT_NEAR(curve.CostOf(10), 3.9, 1e-12);
   EXPECT_EQ(VerifyCostCurve().CostOf(9), 1);
+  // A last segment that falls (noise) is not carried on: more rows never cost less.
+  const VerifyCostCurve falling{{{1, 1.0}, {4, 3.0}, {8, 1.0}}};
+  EXPECT_EQ(falling.CostOf(8), 1.0);
+  EXPECT_EQ(falling.CostOf(33), 1.0);
   EXPECT_EQ((VerifyCostCurve{{{1, 1.0}}}).CostOf(9), 1);
 }
 
