@@ -1,6 +1,7 @@
-# The compile options of every target and the three ways to declare one:
+# The compile options of every target and the ways to declare one:
 #   tahmin_library(<folder> SOURCES ... DEPENDS ...)  -> target tahmin_<folder>
 #   tahmin_test(<name> SOURCES ... DEPENDS ... [LABELS ...])   LABELS defaults to unit
+#   tahmin_portable_test(<name> [FILTER ...] [LABELS ...])   runs the test <name> again on the portable kernels
 #   tahmin_isa_source(<file> <flags>...)              -> per-file instruction-set flags
 
 set(CMAKE_CXX_STANDARD 20)
@@ -32,15 +33,17 @@ if(TAHMIN_BUILD_FUZZERS)
   target_compile_options(tahmin_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What tests need in their environment; each sanitizer build has one variable of its own.
+# What tests need in their environment.
 set(TAHMIN_TEST_ENVIRONMENT "")
 if(TAHMIN_SANITIZER MATCHES "thread")
-  set(TAHMIN_TEST_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp")
-elseif(TAHMIN_SANITIZER MATCHES "address")
-  set(TAHMIN_TEST_ENVIRONMENT
-      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
-elseif(TAHMIN_SANITIZER MATCHES "undefined")
-  set(TAHMIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+  list(APPEND TAHMIN_TEST_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp")
+endif()
+if(TAHMIN_SANITIZER MATCHES "address")
+  list(APPEND TAHMIN_TEST_ENVIRONMENT
+       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+endif()
+if(TAHMIN_SANITIZER MATCHES "undefined")
+  list(APPEND TAHMIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
 # Builds all tests with the label unit, which is what the sanitizer presets run.
@@ -67,8 +70,18 @@ function(tahmin_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  # What is tested runs as users run it; the tests themselves only need to compile fast.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # Half of what a test takes to compile is these headers: read once, for all tests.
+  get_property(headers_from GLOBAL PROPERTY TAHMIN_TEST_HEADERS_FROM)
+  if(headers_from)
+    target_precompile_headers(${name} REUSE_FROM ${headers_from})
+  else()
+    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <absl/status/statusor.h> <string> <vector>)
+    set_property(GLOBAL PROPERTY TAHMIN_TEST_HEADERS_FROM ${name})
+  endif()
   # A GTEST_SKIP() test is reported by CTest as skipped, never as passed.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 1200)
+  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 1200)
   # gtest_discover_tests cannot pass a list of labels on, so they are set when CTest has read the tests.
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake
        "if(${name}_TESTS)\n"
@@ -79,6 +92,24 @@ function(tahmin_test name)
   if("unit" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${name})
   endif()
+endfunction()
+
+# The same promises hold on every instruction set, and most CPUs have two: the best one, which all
+# tests use, and the portable kernels.
+function(tahmin_portable_test name)
+  if(NOT TAHMIN_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "FILTER;LABELS" "" ${ARGN})
+  if(NOT ARG_FILTER)
+    set(ARG_FILTER "*")
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_test(NAME ${name}_portable COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_FILTER})
+  set_tests_properties(${name}_portable PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200
+                       ENVIRONMENT "TAHMIN_ISA=portable;${TAHMIN_TEST_ENVIRONMENT}")
 endfunction()
 
 function(tahmin_isa_source file)

@@ -1,6 +1,7 @@
-// The engine: a target model, optionally a draft model, and the loop that writes text with them. The
-// ids that it emits are the same whatever the drafter, draft length, thread count or prefill chunking (keyed
-// acceptance rule; docs/exactness.md). One request at a time; not thread-safe except for Cancel flags.
+// The engine: a target model, optionally a draft model, and the loop that writes text with them.
+// The ids that it emits are the same whatever the drafter, draft length, thread count or prefill
+// chunking (keyed acceptance rule; docs/exactness.md). One request at a time; not thread-safe
+// except for Cancel flags.
 #pragma once
 
 #include <atomic>
@@ -31,19 +32,21 @@ struct LogprobEntry {
 
 // One committed token, as it is streamed. All text deltas of a request join to its text.
 struct TokenEvent {
-  int32_t token = 0;               // -1: no token, only text that was held back and is free now that
-                                   // generation has ended (an end token itself is never shown)
-  std::string_view text_delta = {}; // may be empty (part of a character, held back for a stop string)
-  bool was_drafted = false;        // an accepted draft token
-  float logprob = 0;               // of this token, raw logits; only with num_logprobs > 0
-  std::vector<LogprobEntry> top = {}; // num_logprobs entries
+  int32_t token = 0;  // -1: no token, only text that was held back and is free now that
+                      // generation has ended (an end token itself is never shown)
+  std::string_view text_delta =
+      {};                    // may be empty (part of a character, held back for a stop string)
+  bool was_drafted = false;  // an accepted draft token
+  float logprob = 0;         // of this token, raw logits; only with num_logprobs > 0
+  std::vector<LogprobEntry> top = {};  // num_logprobs entries
 };
 
 struct GenerationRequest {
   std::vector<int32_t> prompt_tokens;
   GenerationOptions options;
   DraftOptions draft;
-  // For `replay`: prompt and output of an earlier run; for `script`: see draft/test_drafters.h. Tests and audit.
+  // For `replay`: prompt and output of an earlier run; for `script`: see draft/test_drafters.h.
+  // Tests and audit.
   std::vector<int32_t> script_tokens;
   // Keep the KV cache of the last request and prefill only behind the common prefix (chat).
   bool reuse_cache = false;
@@ -52,9 +55,9 @@ struct GenerationRequest {
 
 struct GenerationResult {
   std::string text;
-  std::vector<int32_t> tokens;              // output, the end token not included
-  std::vector<TokenEvent> logprobs;         // one per output token when asked for; text_delta unset
-  std::string finish_reason;                // "stop", "length", "cancelled"
+  std::vector<int32_t> tokens;       // output, the end token not included
+  std::vector<TokenEvent> logprobs;  // one per output token when asked for; text_delta unset
+  std::string finish_reason;         // "stop", "length", "cancelled"
   uint64_t seed = 0;
   GenerationStats stats;
 };
@@ -63,7 +66,7 @@ using TokenCallback = std::function<void(const TokenEvent&)>;
 using PrefillProgress = std::function<void(int64_t done_tokens, int64_t total_tokens)>;
 
 struct MemoryPlanRow {
-  std::string name;   // "target weights", "target KV cache", "draft weights", ...
+  std::string name;  // "target weights", "target KV cache", "draft weights", ...
   uint64_t bytes = 0;
 };
 struct MemoryPlan {
@@ -82,8 +85,8 @@ class Engine {
                                                         const LoadProgress& progress = {});
   ~Engine();
 
-  // INVALID_ARGUMENT for an option out of range, an empty prompt, or a prompt that leaves no room for one
-  // token (with both numbers). A failed call leaves the engine usable.
+  // INVALID_ARGUMENT for an option out of range, an empty prompt, or a prompt that leaves no room
+  // for one token (with both numbers). A failed call leaves the engine usable.
   absl::StatusOr<GenerationResult> Generate(const GenerationRequest& request,
                                             const TokenCallback& on_token = {},
                                             const PrefillProgress& on_prefill = {});
@@ -97,7 +100,7 @@ class Engine {
   ThreadPool& pool();
   void SetNumThreads(int32_t num_threads);  // between requests
   int32_t prefill_chunk() const;
-  void SetPrefillChunk(int32_t rows);       // between requests; >= 1
+  void SetPrefillChunk(int32_t rows);  // between requests; >= 1
 
  private:
   Engine();

@@ -1,6 +1,7 @@
-// What one request cost and how its drafts fared. The first token comes out of the prefill, so the steps
-// emit generated_tokens - 1. Identities: emitted = accepted + steps - cut (cut: the tokens of a block
-// dropped because generation ended inside it); accepted <= tested <= drafted; 0 <= acceptance_rate <= 1.
+// What one request cost and how its drafts fared. The first token comes out of the prefill, so the
+// steps emit generated_tokens - 1. Identities: emitted = accepted + steps - cut (cut: the tokens of
+// a block dropped because generation ended inside it); accepted <= tested <= drafted; 0 <=
+// acceptance_rate <= 1.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ struct GenerationStats {
   int64_t steps = 0;                 // target passes after the prefill
   int64_t drafted = 0;               // draft tokens submitted to the target
   int64_t tested = 0;                // of them, looked at by the acceptance rule
-  int64_t accepted = 0;              // of them, kept by the rule (those that are cut count, see `cut`)
-  int64_t cut = 0;                   // tokens accepted or drawn but dropped behind the end of the text
+  int64_t accepted = 0;  // of them, kept by the rule (those that are cut count, see `cut`)
+  int64_t cut = 0;       // tokens accepted or drawn but dropped behind the end of the text
   // By depth 1, 2, ...: accepted / tested, and the counts themselves.
   std::vector<int64_t> tested_by_depth;
   std::vector<int64_t> accepted_by_depth;
@@ -24,11 +25,11 @@ struct GenerationStats {
   double ttft_ms = 0;     // request start to first token
   double draft_ms = 0;    // everything a drafter did, its own prefill and index included
   double verify_ms = 0;
-  double decode_ms = 0;   // end of the target's prefill to the last token
+  double decode_ms = 0;  // end of the target's prefill to the last token
   double total_ms = 0;
 
-  // The first token comes out of the prefill's logits, so generated_tokens / decode time counts all tokens over
-  // the time after the target's prefill.
+  // The first token comes out of the prefill's logits, so generated_tokens / decode time counts all
+  // tokens over the time after the target's prefill.
   double TokensPerSecond() const;  // 0 when nothing was generated
   double AcceptanceRate() const;   // accepted / drafted; 0 with no drafts
   double TokensPerStep() const;    // emitted / steps, cut tokens not counted; 0 with no steps

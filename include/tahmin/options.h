@@ -21,27 +21,28 @@ struct SamplingOptions {
   float frequency_penalty = 0.0f;  // 0: off
   float presence_penalty = 0.0f;   // 0: off
   int32_t penalty_window = 64;     // last tokens (prompt included) that penalties look at; -1: all
-  std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logit; -infinity bans the token
-  std::optional<uint64_t> seed;    // empty: a random one, reported in the result
+  std::vector<std::pair<int32_t, float>>
+      logit_bias;                // added to the logit; -infinity bans the token
+  std::optional<uint64_t> seed;  // empty: a random one, reported in the result
 };
 
 enum class AcceptanceRuleKind { kKeyed, kRejection };
 
 struct GenerationOptions {
   SamplingOptions sampling;
-  int32_t max_tokens = -1;            // -1: until an end token or until the context is full
-  std::vector<std::string> stop;      // stop strings; never part of the text
-  std::vector<int32_t> end_tokens;    // ids that end generation, beside those of the vocabulary
-  bool ignore_end_tokens = false;     // llama.cpp's --ignore-eos: the vocabulary's end tokens get
-                                      // logit -infinity
-  int32_t num_logprobs = 0;           // top-n of the raw logits with every token; 0: none
+  int32_t max_tokens = -1;          // -1: until an end token or until the context is full
+  std::vector<std::string> stop;    // stop strings; never part of the text
+  std::vector<int32_t> end_tokens;  // ids that end generation, beside those of the vocabulary
+  bool ignore_end_tokens = false;   // llama.cpp's --ignore-eos: the vocabulary's end tokens get
+                                    // logit -infinity
+  int32_t num_logprobs = 0;         // top-n of the raw logits with every token; 0: none
   AcceptanceRuleKind acceptance = AcceptanceRuleKind::kKeyed;
 };
 
 struct DraftOptions {
-  std::string drafter = "none";       // a row of draft/registry.cc
-  int32_t draft_max = 4;              // most draft tokens a step (K)
-  int32_t lookup_min_ngram = 2;       // `lookup`: shortest and longest n-gram that is searched
+  std::string drafter = "none";  // a row of draft/registry.cc
+  int32_t draft_max = 4;         // most draft tokens a step (K)
+  int32_t lookup_min_ngram = 2;  // `lookup`: shortest and longest n-gram that is searched
   int32_t lookup_max_ngram = 4;
 };
 
@@ -49,13 +50,13 @@ enum class KvType { kF16, kF32 };
 
 struct EngineOptions {
   std::string model_path;
-  std::string draft_model_path;       // for the `draft` drafter
-  int32_t num_threads = 0;            // 0: all cores this process may use
-  int32_t context_tokens = 4096;      // 0: what the model was trained for
-  int32_t prefill_chunk = 512;        // rows of one prefill pass
+  std::string draft_model_path;   // for the `draft` drafter
+  int32_t num_threads = 0;        // 0: all cores this process may use
+  int32_t context_tokens = 4096;  // 0: what the model was trained for
+  int32_t prefill_chunk = 512;    // rows of one prefill pass
   KvType kv_type = KvType::kF16;
   KvType draft_kv_type = KvType::kF16;
-  int32_t draft_context_tokens = 0;   // 0: the target's; beyond it the draft model stops drafting
+  int32_t draft_context_tokens = 0;  // 0: the target's; beyond it the draft model stops drafting
   DraftOptions draft;
   std::optional<std::string> pre_tokenizer;  // overrides tokenizer.ggml.pre; unset: the file's
 };

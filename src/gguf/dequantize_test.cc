@@ -297,7 +297,7 @@ std::vector<uint8_t> FromHex(std::string_view hex) {
   return bytes;
 }
 
-TEST(DequantizeRow, EqualsAnIndependentReaderOnBlocksOfRealModels) {
+TEST(DequantizeRow, EqualsAnIndependentReaderOnRealAndRandomBlocks) {
   for (const KnownBlock& known : kKnownBlocks) {
     std::vector<float> out(static_cast<size_t>(Traits(known.type).block_elements));
     ASSERT_TRUE(DequantizeRow(known.type, FromHex(known.hex), out).ok());

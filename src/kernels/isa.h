@@ -1,6 +1,6 @@
-// Which instruction set runs. Detected once; TAHMIN_ISA forces one by name, and forcing what the CPU
-// lacks is an error that names it, never a fallback. Bits may differ between ISAs, never between row
-// counts, thread counts or chunkings.
+// Which instruction set runs. Detected once; TAHMIN_ISA forces one by name, and forcing what the
+// CPU lacks is an error that names it, never a fallback. Bits may differ between ISAs, never
+// between row counts, thread counts or chunkings.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ std::string_view IsaName(Isa isa);  // "portable", "neon_dot", "avx2", "avx512_v
 std::vector<Isa> SupportedIsas();
 
 // The ISA in use: TAHMIN_ISA if set (INVALID_ARGUMENT: unknown name, with the known ones;
-// FAILED_PRECONDITION: this CPU lacks it, with those it has), else the best. The first successful call
-// fixes the choice for the process, Highway's targets included; portable code then uses Highway's
-// baseline target (what the build was compiled for).
+// FAILED_PRECONDITION: this CPU lacks it, with those it has), else the best. The first successful
+// call fixes the choice for the process, Highway's targets included; portable code then uses
+// Highway's baseline target (what the build was compiled for).
 absl::StatusOr<Isa> SelectIsa();
 
 // A supported ISA by name; the errors of SelectIsa.
 absl::StatusOr<Isa> FindIsa(std::string_view name);
 
-// What detection reads on x86: CPUID leaf 1 and leaf 7, and XCR0 (0 where the system does not say). Apart
-// from the reading, so that recorded machines can be tested.
+// What detection reads on x86: CPUID leaf 1 and leaf 7, and XCR0 (0 where the system does not say).
+// Apart from the reading, so that recorded machines can be tested.
 struct X86Features {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0;

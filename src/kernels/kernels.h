@@ -1,9 +1,9 @@
 // The element-wise and attention operations of a model, each on its own row(s): the result of a row
-// depends on that row's inputs alone, with the same lane layout and the same order of sums for any number
-// of rows (batch invariance). All pointers are float32 unless said otherwise and need no alignment; sizes
-// need not be multiples of a vector: tails run the same vector code, masked. `out` may equal the first input
-// where said "in place". Compiled for every Highway target; the plain scalar forms are in kernels/reference/.
-// Matrix products are in matmul.h.
+// depends on that row's inputs alone, with the same lane layout and the same order of sums for any
+// number of rows (batch invariance). All pointers are float32 unless said otherwise and need no
+// alignment; sizes need not be multiples of a vector: tails run the same vector code, masked. `out`
+// may equal the first input where said "in place". Compiled for every Highway target; the plain
+// scalar forms are in kernels/reference/. Matrix products are in matmul.h.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct RopeTable {
 };
 enum class RopeStyle { kInterleaved /* pairs (2i, 2i+1) */, kNeox /* pairs (i, i + n/2) */ };
 
-// Rotates the first rotary_dimensions of each of num_heads heads of [num_heads, head_dim]. In place.
+// Rotates the first rotary_dimensions of each of num_heads heads of [num_heads, head_dim]. In
+// place.
 void Rope(float* heads, int32_t num_heads, int32_t head_dim, int32_t rotary_dimensions,
           RopeStyle style, const RopeTable& table);
 
@@ -48,9 +49,10 @@ struct KvRows {
   bool is_half = true;
 };
 
-// One query row. It attends to the logical positions 0 .. prefix_length + tail_size - 1, of which position
-// p < prefix_length lies in slot p, and position prefix_length + i in slot tail_slots[i] (ancestors in
-// the tree, the row itself last: keys and values are read back in cache precision, the row's own included).
+// One query row. It attends to the logical positions 0 .. prefix_length + tail_size - 1, of which
+// position p < prefix_length lies in slot p, and position prefix_length + i in slot tail_slots[i]
+// (ancestors in the tree, the row itself last: keys and values are read back in cache precision,
+// the row's own included).
 struct AttentionRow {
   const float* queries = nullptr;  // [num_heads, head_dim], rotated
   float* out = nullptr;            // [num_heads, head_dim]
@@ -64,14 +66,14 @@ struct AttentionShape {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;  // divides num_heads
   int32_t head_dim = 0;
-  float scale = 0.0f;        // multiplies the scores
-  int64_t window = 0;        // sliding window: only the last `window` positions (own included); 0: all
+  float scale = 0.0f;  // multiplies the scores
+  int64_t window = 0;  // sliding window: only the last `window` positions (own included); 0: all
 };
 
-// Softmax(scale * q . k) . v for every row and head, keys in logical position order in blocks aligned to
-// multiples of kAttentionBlock from position 0, running maximum and sum per block (Milakov and
-// Gimelshein, arXiv 1805.02867). A masked key adds nothing. Splits (row, kv head) over threads.
-// scratch: AttentionScratchFloats(shape) floats per thread.
+// Softmax(scale * q . k) . v for every row and head, keys in logical position order in blocks
+// aligned to multiples of kAttentionBlock from position 0, running maximum and sum per block
+// (Milakov and Gimelshein, arXiv 1805.02867). A masked key adds nothing. Splits (row, kv head) over
+// threads. scratch: AttentionScratchFloats(shape) floats per thread.
 constexpr int64_t kAttentionBlock = 32;
 int64_t AttentionScratchFloats(const AttentionShape& shape);
 void Attention(std::span<const AttentionRow> rows, const AttentionShape& shape, float* scratch,

@@ -1,5 +1,7 @@
 // Integer matmul kernels for AVX2 + FMA + F16C. A group's 16 lanes are two halves of 8 weight rows,
-// one 32-bit lane of a register each; up to four activation rows share an unpacked weight register.
+// one 32-bit lane of a register each. Both halves share each broadcast of activations (broadcasts
+// are loads, and would take as long as the products), and up to four activation rows share an
+// unpacked weight register.
 // maddubs (unsigned weights, signed activations) cannot saturate: quants of 4, 5 and 6 bits times
 // 127 are added up in 16 bits only as far as kLinesPerSum allows, and |w| * 127 * 2 <= 32512 for
 // 8-bit weights. The order of float operations depends on (layout, activation block) alone, never
@@ -21,9 +23,11 @@ using Ints = __m256i;
 using Floats = __m256;
 
 constexpr int kHalfBytes = 32;  // one half of a line
+constexpr int kHalfLanes = 8;   // weight rows of one half
 constexpr int kTileRows = 4;    // activation rows that share a weight register
-constexpr int kUnpackRows = 8;  // from more rows than this, quants are unpacked once for all tiles
-constexpr int kUnpackedBytes = 8 * kHalfBytes;  // unpacked quants of 32 columns, one half
+// From more rows than this, quants are unpacked once for all tiles; a plane makes unpacking dear.
+constexpr int UnpackRows(int plane_bits) { return plane_bits == 0 ? 8 : 4; }
+constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
 constexpr int64_t kPrefetchBytes = 4096;        // how far ahead of the reads to prefetch
 
 TAHMIN_INLINE Ints Load(const uint8_t* bytes) {
@@ -42,6 +46,12 @@ TAHMIN_INLINE Ints Broadcast4(const void* bytes) {
 
 TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+
+TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
+  for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
+    _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T0);
+  }
 }
 
 // The quants of one line: `even` = quad 2 * line, `odd` = quad 2 * line + 1, 8 rows x 4 columns
@@ -77,26 +87,33 @@ template <int kPlaneBits>
 struct PackedQuants {
   static constexpr int kBytes = kNibbleBytes + kPlaneBits * kLineBytes;
   template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, Ints& even, Ints& odd) {
-    UnpackLine<kPlaneBits, kLine>(quants, even, odd);
+  TAHMIN_INLINE void Line(const uint8_t* quants, Ints (&even)[2], Ints (&odd)[2]) {
+    UnpackLine<kPlaneBits, kLine>(quants, even[0], odd[0]);
+    UnpackLine<kPlaneBits, kLine>(quants + kHalfBytes, even[1], odd[1]);
   }
 };
 
 struct UnpackedQuants {
   static constexpr int kBytes = kUnpackedBytes;
   template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, Ints& even, Ints& odd) {
-    even = Load(quants + 2 * kLine * kHalfBytes);
-    odd = Load(quants + (2 * kLine + 1) * kHalfBytes);
+  TAHMIN_INLINE void Line(const uint8_t* quants, Ints (&even)[2], Ints (&odd)[2]) {
+    for (int half = 0; half < 2; ++half) {
+      const uint8_t* from = quants + 2 * kLine * kLineBytes + half * kHalfBytes;
+      even[half] = Load(from);
+      odd[half] = Load(from + kLineBytes);
+    }
   }
 };
 
 template <int kPlaneBits, int kLine>
 TAHMIN_INLINE void UnpackLineTo(const uint8_t* quants, uint8_t* out) {
-  Ints even, odd;
-  UnpackLine<kPlaneBits, kLine>(quants, even, odd);
-  _mm256_store_si256(reinterpret_cast<Ints*>(out + 2 * kLine * kHalfBytes), even);
-  _mm256_store_si256(reinterpret_cast<Ints*>(out + (2 * kLine + 1) * kHalfBytes), odd);
+  Ints even[2], odd[2];
+  PackedQuants<kPlaneBits>::template Line<kLine>(quants, even, odd);
+  for (int half = 0; half < 2; ++half) {
+    uint8_t* to = out + 2 * kLine * kLineBytes + half * kHalfBytes;
+    _mm256_store_si256(reinterpret_cast<Ints*>(to), even[half]);
+    _mm256_store_si256(reinterpret_cast<Ints*>(to + kLineBytes), odd[half]);
+  }
 }
 
 template <int kPlaneBits>
@@ -111,22 +128,55 @@ void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
   }
 }
 
-// dots[r] += scale * (quants . x[r]) over one line (8 columns); `sums` are the open 16-bit sums.
+// sums (+)= quants . x over one quad (4 columns), in 16 bits.
+template <bool kIsFirst, int R>
+TAHMIN_INLINE void AddQuad(const Ints (&quants)[2], const int8_t* const (&x)[R], int64_t column,
+                           Ints (&sums)[R][2]) {
+  for (int r = 0; r < R; ++r) {
+    const Ints values = Broadcast4(x[r] + column);
+    for (int half = 0; half < 2; ++half) {
+      const Ints product = _mm256_maddubs_epi16(quants[half], values);
+      sums[r][half] = kIsFirst ? product : _mm256_add_epi16(sums[r][half], product);
+      Pin(sums[r][half]);
+    }
+  }
+}
+
+// dots += scale * (quants . x) over one line (8 columns) that is a whole 16-bit sum.
+template <int R>
+TAHMIN_INLINE void AddWholeLine(const Ints (&even)[2], const Ints (&odd)[2],
+                                const int8_t* const (&x)[R], int64_t column, const Ints (&scale)[2],
+                                Ints (&dots)[R][2]) {
+  for (int r = 0; r < R; ++r) {
+    const Ints first = Broadcast4(x[r] + column);
+    const Ints second = Broadcast4(x[r] + column + 4);
+    for (int half = 0; half < 2; ++half) {
+      const Ints sum = _mm256_add_epi16(_mm256_maddubs_epi16(even[half], first),
+                                        _mm256_maddubs_epi16(odd[half], second));
+      dots[r][half] = _mm256_add_epi32(dots[r][half], _mm256_madd_epi16(sum, scale[half]));
+      Pin(dots[r][half]);
+    }
+  }
+}
+
+// The same over one of several lines per sum; `sums` are the open 16-bit sums.
 template <typename Quants, int kLinesPerSum, int kLine, int R>
 TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                           Ints scale, Ints (&sums)[R], Ints (&dots)[R]) {
-  Ints even, odd;
+                           const Ints (&scale)[2], Ints (&sums)[R][2], Ints (&dots)[R][2]) {
+  Ints even[2], odd[2];
   Quants::template Line<kLine>(quants, even, odd);
-  for (int r = 0; r < R; ++r) {
-    const int8_t* values = x[r] + column + 8 * kLine;
-    const Ints both = _mm256_add_epi16(_mm256_maddubs_epi16(even, Broadcast4(values)),
-                                       _mm256_maddubs_epi16(odd, Broadcast4(values + 4)));
-    sums[r] = kLine % kLinesPerSum == 0 ? both : _mm256_add_epi16(sums[r], both);
-    if (kLine % kLinesPerSum == kLinesPerSum - 1) {
-      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sums[r], scale));
-      Pin(dots[r]);
-    } else {
-      Pin(sums[r]);
+  if constexpr (kLinesPerSum == 1) {
+    return AddWholeLine(even, odd, x, column + 8 * kLine, scale, dots);
+  }
+  AddQuad<kLine % kLinesPerSum == 0>(even, x, column + 8 * kLine, sums);
+  AddQuad<false>(odd, x, column + 8 * kLine + 4, sums);
+  if constexpr (kLine % kLinesPerSum == kLinesPerSum - 1) {
+    for (int r = 0; r < R; ++r) {
+      for (int half = 0; half < 2; ++half) {
+        dots[r][half] =
+            _mm256_add_epi32(dots[r][half], _mm256_madd_epi16(sums[r][half], scale[half]));
+        Pin(dots[r][half]);
+      }
     }
   }
 }
@@ -134,12 +184,17 @@ TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], i
 // The same over 32 columns. `first` and `second` scale the first and the last 16 columns.
 template <typename Quants, int kLinesPerSum, int R>
 TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                             Ints first, Ints second, Ints (&dots)[R]) {
-  Ints sums[R];
+                             const Ints (&first)[2], const Ints (&second)[2], Ints (&dots)[R][2]) {
+  Ints sums[R][2];
   AddLine<Quants, kLinesPerSum, 0>(quants, x, column, first, sums, dots);
   AddLine<Quants, kLinesPerSum, 1>(quants, x, column, first, sums, dots);
   AddLine<Quants, kLinesPerSum, 2>(quants, x, column, second, sums, dots);
   AddLine<Quants, kLinesPerSum, 3>(quants, x, column, second, sums, dots);
+}
+
+template <int R>
+TAHMIN_INLINE void Clear(Ints (&dots)[R][2]) {
+  for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
 }
 
 // Of each lane's pair of 16-bit numbers, the first or the second one twice.
@@ -170,64 +225,85 @@ struct Q2Super {
   static constexpr bool kHasMin = true;
 };
 
-// One half of one unit, for one tile.
+// Bytes of one unit: integer scales, everything but the f16 numbers, these, and all of it.
+template <typename L>
+constexpr int kSuperScaleBytes = kSuperColumns / L::kScaleColumns* kLanes;
+template <typename L>
+constexpr int kSuperUnitBytes = (L::kHasMin ? 2 : 1) * kSuperScaleBytes<L> +
+                                kSuperColumns / kBlockColumns* PackedQuants<L::kPlaneBits>::kBytes;
+template <typename L>
+constexpr int kSuperHalvesBytes = (L::kHasMin ? 2 : 1) * kHalvesBytes;
+template <typename L>
+constexpr int kSuperBytes = kSuperUnitBytes<L> + kSuperHalvesBytes<L>;
+
+// One unit, for one tile.
 struct SuperUnit {
   const uint8_t* halves;  // d, then m
   const uint8_t* scales;
   const uint8_t* mins;
   const uint8_t* quants;
+  const uint8_t* ahead;  // to prefetch, or null
 };
 
 template <typename L>
-TAHMIN_INLINE Ints LoadPairs(const uint8_t* scales, int pair) {
-  const __m128i bytes =
-      _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + pair * 2 * kLanes));
+TAHMIN_INLINE Ints LoadPairs(const uint8_t* scales, int pair, int half) {
+  const __m128i bytes = _mm_loadu_si128(
+      reinterpret_cast<const __m128i*>(scales + pair * 2 * kLanes + half * 2 * kHalfLanes));
   return L::kHasMin ? _mm256_cvtepu8_epi16(bytes) : _mm256_cvtepi8_epi16(bytes);
 }
 
 // The sum over `columns` columns from `column` of the unit of min (or scale) times activation sums.
-template <typename L, int kColumns>
-TAHMIN_INLINE Ints MinDot(const uint8_t* mins, const QuantizedRow& row, int64_t row_column,
-                          int column) {
+template <typename L, int kColumns, int R>
+TAHMIN_INLINE void MinDots(const uint8_t* mins, const QuantizedRow* rows, int64_t row_column,
+                           int column, Ints (&totals)[R][2]) {
   constexpr int kPairColumns = 2 * L::kScaleColumns;
-  const int16_t* sums =
-      L::kScaleColumns == 16 ? row.sums16 + row_column / 16 : row.sums32 + row_column / 32;
-  if constexpr (kColumns < kPairColumns) {
-    const Ints pairs = LoadPairs<L>(mins, column / kPairColumns);
-    const bool is_second = column % kPairColumns != 0;
-    const Ints mask = _mm256_set1_epi32(is_second ? static_cast<int>(0xFFFF0000u) : 0xFFFF);
-    return _mm256_madd_epi16(_mm256_and_si256(pairs, mask),
-                             Broadcast4(sums + column / kPairColumns * 2));
-  } else {
-    Ints total = _mm256_setzero_si256();
-    for (int i = 0; i < kColumns / kPairColumns; ++i) {
-      const int pair = column / kPairColumns + i;
-      total = _mm256_add_epi32(
-          total, _mm256_madd_epi16(LoadPairs<L>(mins, pair), Broadcast4(sums + 2 * pair)));
+  constexpr int kNumPairs = kColumns < kPairColumns ? 1 : kColumns / kPairColumns;
+  Clear(totals);
+  for (int i = 0; i < kNumPairs; ++i) {
+    const int pair = column / kPairColumns + i;
+    Ints pairs[2] = {LoadPairs<L>(mins, pair, 0), LoadPairs<L>(mins, pair, 1)};
+    if constexpr (kColumns < kPairColumns) {
+      const bool is_second = column % kPairColumns != 0;
+      const Ints mask = _mm256_set1_epi32(is_second ? static_cast<int>(0xFFFF0000u) : 0xFFFF);
+      for (Ints& value : pairs) value = _mm256_and_si256(value, mask);
     }
-    return total;
+    for (int r = 0; r < R; ++r) {
+      const int16_t* sums = L::kScaleColumns == 16 ? rows[r].sums16 + row_column / 16
+                                                   : rows[r].sums32 + row_column / 32;
+      const Ints values = Broadcast4(sums + 2 * pair);
+      for (int half = 0; half < 2; ++half) {
+        totals[r][half] = _mm256_add_epi32(totals[r][half], _mm256_madd_epi16(pairs[half], values));
+        Pin(totals[r][half]);
+      }
+    }
   }
 }
 
 // out += scale of the activation block * (d * dots - m * min dots), kColumns columns from `column`.
 template <typename L, int kColumns, int R>
 TAHMIN_INLINE void Flush(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
-                         int column, Ints (&dots)[R], Floats (&out)[R]) {
-  const Floats d = LoadHalves(unit.halves);
-  for (int r = 0; r < R; ++r) {
-    const Floats scale = _mm256_broadcast_ss(rows[r].scales + (row_column + column) / kColumns);
-    const Ints min_dots =
-        MinDot<L, kColumns>(L::kHasMin ? unit.mins : unit.scales, rows[r], row_column, column);
-    if constexpr (L::kHasMin) {
-      const Floats m = LoadHalves(unit.halves + kHalvesBytes);
-      out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), _mm256_mul_ps(d, scale), out[r]);
-      out[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(min_dots), _mm256_mul_ps(m, scale), out[r]);
-    } else {
-      const Ints centred = _mm256_sub_epi32(dots[r], _mm256_slli_epi32(min_dots, 5));
-      out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(centred), _mm256_mul_ps(d, scale), out[r]);
+                         int column, Ints (&dots)[R][2], float* out) {
+  Ints min_dots[R][2];
+  MinDots<L, kColumns>(L::kHasMin ? unit.mins : unit.scales, rows, row_column, column, min_dots);
+  for (int half = 0; half < 2; ++half) {
+    const Floats d = LoadHalves(unit.halves + half * 2 * kHalfLanes);
+    for (int r = 0; r < R; ++r) {
+      float* to = out + r * kLanes + half * kHalfLanes;
+      const Floats scale = _mm256_broadcast_ss(rows[r].scales + (row_column + column) / kColumns);
+      Floats sum = _mm256_load_ps(to);
+      if constexpr (L::kHasMin) {
+        const Floats m = LoadHalves(unit.halves + kHalvesBytes + half * 2 * kHalfLanes);
+        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r][half]), _mm256_mul_ps(d, scale), sum);
+        sum = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(min_dots[r][half]), _mm256_mul_ps(m, scale), sum);
+      } else {
+        const Ints centred =
+            _mm256_sub_epi32(dots[r][half], _mm256_slli_epi32(min_dots[r][half], 5));
+        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(centred), _mm256_mul_ps(d, scale), sum);
+      }
+      _mm256_store_ps(to, sum);
     }
-    dots[r] = _mm256_setzero_si256();
   }
+  Clear(dots);
 }
 
 // out[r] += unit . rows[r]; row_column is the unit's first column.
@@ -235,45 +311,45 @@ template <typename L, typename Quants, int kBlock, int R>
 TAHMIN_INLINE void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
                              float* out) {
   const int8_t* x[R];
-  Ints dots[R];
-  Floats sums[R];
-  for (int r = 0; r < R; ++r) {
-    x[r] = rows[r].values + row_column;
-    dots[r] = _mm256_setzero_si256();
-    sums[r] = _mm256_load_ps(out + r * kLanes);
-  }
+  Ints dots[R][2];
+  Clear(dots);
+  for (int r = 0; r < R; ++r) x[r] = rows[r].values + row_column;
   const uint8_t* quants = unit.quants;
   for (int column = 0; column < kSuperColumns; column += 64) {
+    if (unit.ahead != nullptr) {
+      Prefetch(unit.ahead + column / 64 * kSuperBytes<L> / 4, kSuperBytes<L> / 4);
+    }
     for (int part = 0; part < 2; ++part) {
       const int at = column + 32 * part;
-      Ints first, second;
-      if constexpr (L::kScaleColumns == 16) {
-        const Ints pairs = LoadPairs<L>(unit.scales, at / 32);
-        first = FirstTwice(pairs);
-        second = SecondTwice(pairs);
-      } else {
-        const Ints pairs = LoadPairs<L>(unit.scales, column / 64);
-        first = second = part == 0 ? FirstTwice(pairs) : SecondTwice(pairs);
+      Ints first[2], second[2];
+      for (int half = 0; half < 2; ++half) {
+        const Ints pairs = LoadPairs<L>(unit.scales, at / (2 * L::kScaleColumns), half);
+        if constexpr (L::kScaleColumns == 16) {
+          first[half] = FirstTwice(pairs);
+          second[half] = SecondTwice(pairs);
+        } else {
+          first[half] = second[half] = part == 0 ? FirstTwice(pairs) : SecondTwice(pairs);
+        }
       }
       AddQuants<Quants, L::kLinesPerSum>(quants, x, at, first, second, dots);
       quants += Quants::kBytes;
-      if constexpr (kBlock == 32) Flush<L, 32>(unit, rows, row_column, at, dots, sums);
+      if constexpr (kBlock == 32) Flush<L, 32>(unit, rows, row_column, at, dots, out);
     }
-    if constexpr (kBlock == 64) Flush<L, 64>(unit, rows, row_column, column, dots, sums);
+    if constexpr (kBlock == 64) Flush<L, 64>(unit, rows, row_column, column, dots, out);
     if constexpr (kBlock == 128) {
-      if (column % 128 == 64) Flush<L, 128>(unit, rows, row_column, column - 64, dots, sums);
+      if (column % 128 == 64) Flush<L, 128>(unit, rows, row_column, column - 64, dots, out);
     }
   }
-  if constexpr (kBlock == 256) Flush<L, 256>(unit, rows, row_column, 0, dots, sums);
-  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
+  if constexpr (kBlock == 256) Flush<L, 256>(unit, rows, row_column, 0, dots, out);
 }
 
 template <typename L, typename Quants, int kBlock>
-TAHMIN_INLINE void SuperTiles(const SuperUnit& unit, const GroupPass& pass, int64_t row_column,
+TAHMIN_INLINE void SuperTiles(SuperUnit unit, const GroupPass& pass, int64_t row_column,
                               float* out) {
   int32_t row = 0;
   for (; row + kTileRows <= pass.num_rows; row += kTileRows) {
     SuperTile<L, Quants, kBlock, kTileRows>(unit, pass.rows + row, row_column, out + row * kLanes);
+    unit.ahead = nullptr;
   }
   const QuantizedRow* rest = pass.rows + row;
   out += row * kLanes;
@@ -295,41 +371,23 @@ TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
   }
 }
 
-TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
-  for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T0);
-  }
-}
-
 template <typename L, int kBlock>
 void SuperGroup(const GroupPass& pass) {
-  constexpr int kScaleBytes = kSuperColumns / L::kScaleColumns * kLanes;
-  constexpr int kMinBytes = L::kHasMin ? kScaleBytes : 0;
   constexpr int kNumBlocks = kSuperColumns / kBlockColumns;
-  constexpr int kUnitBytes =
-      kScaleBytes + kMinBytes + kNumBlocks * PackedQuants<L::kPlaneBits>::kBytes;
-  constexpr int kUnitHalves = (L::kHasMin ? 2 : 1) * kHalvesBytes;
-  constexpr int kAheadBytes = (kUnitBytes + kUnitHalves) / 2;
-  alignas(kHalfBytes) uint8_t unpacked[kNumBlocks * kUnpackedBytes];
+  alignas(kLineBytes) uint8_t unpacked[kNumBlocks * kUnpackedBytes];
   ClearOut(pass);
-  const uint8_t* ahead = pass.group + kPrefetchBytes;
   const int64_t num_units = pass.columns / kSuperColumns;
   for (int64_t u = 0; u < num_units; ++u) {
-    const uint8_t* halves = pass.group + u * kUnitHalves;
-    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kUnitBytes;
-    for (int half = 0; half < 2; ++half) {
-      Prefetch(ahead, kAheadBytes);
-      ahead += kAheadBytes;
-      SuperUnit unit{halves + half * 16, bytes + half * 16, bytes + kScaleBytes + half * 16,
-                     bytes + kScaleBytes + kMinBytes + half * kHalfBytes};
-      float* out = pass.out + half * 8;
-      if (pass.num_rows > kUnpackRows) {
-        UnpackQuants<L::kPlaneBits>(unit.quants, kNumBlocks, unpacked);
-        unit.quants = unpacked;
-        SuperTiles<L, UnpackedQuants, kBlock>(unit, pass, u * kSuperColumns, out);
-      } else {
-        SuperTiles<L, PackedQuants<L::kPlaneBits>, kBlock>(unit, pass, u * kSuperColumns, out);
-      }
+    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kSuperUnitBytes<L>;
+    SuperUnit unit{pass.group + u * kSuperHalvesBytes<L>, bytes, bytes + kSuperScaleBytes<L>,
+                   bytes + (L::kHasMin ? 2 : 1) * kSuperScaleBytes<L>,
+                   pass.group + kPrefetchBytes + u * kSuperBytes<L>};
+    if (pass.num_rows > UnpackRows(L::kPlaneBits)) {
+      UnpackQuants<L::kPlaneBits>(unit.quants, kNumBlocks, unpacked);
+      unit.quants = unpacked;
+      SuperTiles<L, UnpackedQuants, kBlock>(unit, pass, u * kSuperColumns, pass.out);
+    } else {
+      SuperTiles<L, PackedQuants<L::kPlaneBits>, kBlock>(unit, pass, u * kSuperColumns, pass.out);
     }
   }
 }
@@ -357,7 +415,7 @@ struct Q5Block {
   static constexpr int kPlaneBits = 1, kLinesPerSum = 2;
 };
 
-// A run of units (32 columns each) of one half, for one tile.
+// A run of units (32 columns each), for one tile.
 struct BlockRun {
   const uint8_t* halves;  // d [16], then m [16] with kHasMin, per unit
   const uint8_t* quants;
@@ -370,17 +428,22 @@ struct BlockRun {
 // out[r] += d * scale * dot (+ m * scaled sum) of unit u.
 template <bool kHasMin, int R>
 TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int32_t u,
-                             const Ints (&dots)[R], Floats (&out)[R]) {
+                             const Ints (&dots)[R][2], float* out) {
   const int64_t column = run.column + u * kBlockColumns;
   const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes;
-  const Floats d = LoadHalves(halves);
-  for (int r = 0; r < R; ++r) {
-    const Floats scale = _mm256_broadcast_ss(rows[r].scales + (column >> run.block_shift));
-    out[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), _mm256_mul_ps(d, scale), out[r]);
-    if constexpr (kHasMin) {
-      const Floats m = LoadHalves(halves + kHalvesBytes);
-      const Floats sum = _mm256_broadcast_ss(rows[r].scaled_sums + column / kBlockColumns);
-      out[r] = _mm256_fmadd_ps(m, sum, out[r]);
+  for (int half = 0; half < 2; ++half) {
+    const Floats d = LoadHalves(halves + half * 2 * kHalfLanes);
+    for (int r = 0; r < R; ++r) {
+      float* to = out + r * kLanes + half * kHalfLanes;
+      const Floats scale = _mm256_broadcast_ss(rows[r].scales + (column >> run.block_shift));
+      Floats sum = _mm256_load_ps(to);
+      sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r][half]), _mm256_mul_ps(d, scale), sum);
+      if constexpr (kHasMin) {
+        const Floats m = LoadHalves(halves + kHalvesBytes + half * 2 * kHalfLanes);
+        const Floats scaled_sum = _mm256_broadcast_ss(rows[r].scaled_sums + column / kBlockColumns);
+        sum = _mm256_fmadd_ps(m, scaled_sum, sum);
+      }
+      _mm256_store_ps(to, sum);
     }
   }
 }
@@ -388,55 +451,50 @@ TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int3
 template <typename L, typename Quants, bool kHasMin, int R>
 TAHMIN_INLINE void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
   const int8_t* x[R];
-  Floats sums[R];
-  for (int r = 0; r < R; ++r) {
-    x[r] = rows[r].values + run.column;
-    sums[r] = _mm256_load_ps(out + r * kLanes);
-  }
-  const Ints ones = _mm256_set1_epi16(1);
+  for (int r = 0; r < R; ++r) x[r] = rows[r].values + run.column;
+  const Ints ones[2] = {_mm256_set1_epi16(1), _mm256_set1_epi16(1)};
   for (int32_t u = 0; u < run.num_units; ++u) {
-    Ints dots[R];
-    for (int r = 0; r < R; ++r) {
-      dots[r] = _mm256_setzero_si256();
-      if constexpr (!kHasMin) {
+    Ints dots[R][2];
+    Clear(dots);
+    if constexpr (!kHasMin) {
+      for (int r = 0; r < R; ++r) {
         const int16_t* pair = rows[r].sums16 + (run.column + u * kBlockColumns) / 16;
-        dots[r] = _mm256_sub_epi32(dots[r], _mm256_madd_epi16(run.zero_points, Broadcast4(pair)));
+        const Ints offset = _mm256_madd_epi16(run.zero_points, Broadcast4(pair));
+        dots[r][0] = dots[r][1] = _mm256_sub_epi32(_mm256_setzero_si256(), offset);
       }
     }
     AddQuants<Quants, L::kLinesPerSum>(run.quants + u * Quants::kBytes, x, u * kBlockColumns, ones,
                                        ones, dots);
-    FlushUnit<kHasMin>(run, rows, u, dots, sums);
+    FlushUnit<kHasMin>(run, rows, u, dots, out);
   }
-  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
 }
 
 // 8-bit weights: |w| times the activation with w's sign.
 template <int R>
 TAHMIN_INLINE void ByteTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
   const int8_t* x[R];
-  Floats sums[R];
-  for (int r = 0; r < R; ++r) {
-    x[r] = rows[r].values + run.column;
-    sums[r] = _mm256_load_ps(out + r * kLanes);
-  }
+  for (int r = 0; r < R; ++r) x[r] = rows[r].values + run.column;
   const Ints ones = _mm256_set1_epi16(1);
   for (int32_t u = 0; u < run.num_units; ++u) {
-    Ints dots[R];
-    for (int r = 0; r < R; ++r) dots[r] = _mm256_setzero_si256();
+    Ints dots[R][2];
+    Clear(dots);
     const uint8_t* quants = run.quants + u * kByteQuantBytes;
     for (int quad = 0; quad < 8; ++quad) {
-      const Ints weights = Load(quants + quad * kLineBytes);
-      const Ints magnitudes = _mm256_abs_epi8(weights);
+      const Ints weights[2] = {Load(quants + quad * kLineBytes),
+                               Load(quants + quad * kLineBytes + kHalfBytes)};
+      const Ints magnitudes[2] = {_mm256_abs_epi8(weights[0]), _mm256_abs_epi8(weights[1])};
       for (int r = 0; r < R; ++r) {
         const Ints values = Broadcast4(x[r] + u * kBlockColumns + 4 * quad);
-        const Ints pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(values, weights));
-        dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs, ones));
-        Pin(dots[r]);
+        for (int half = 0; half < 2; ++half) {
+          const Ints signed_values = _mm256_sign_epi8(values, weights[half]);
+          const Ints pairs = _mm256_maddubs_epi16(magnitudes[half], signed_values);
+          dots[r][half] = _mm256_add_epi32(dots[r][half], _mm256_madd_epi16(pairs, ones));
+          Pin(dots[r][half]);
+        }
       }
     }
-    FlushUnit<false>(run, rows, u, dots, sums);
+    FlushUnit<false>(run, rows, u, dots, out);
   }
-  for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
 }
 
 template <typename L, typename Quants, bool kHasMin>
@@ -480,7 +538,7 @@ TAHMIN_INLINE void ByteTiles(const BlockRun& run, const GroupPass& pass, float* 
 
 constexpr int kRunUnits = 8;  // units per tile call: 256 columns
 
-// Calls body(run, out of the half) for every run of units and both halves, prefetching ahead.
+// Calls body(run) for every run of units, prefetching ahead.
 template <int kUnitBytes, bool kHasMin, typename Body>
 TAHMIN_INLINE void ForEachRun(const GroupPass& pass, Body body) {
   constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
@@ -492,31 +550,25 @@ TAHMIN_INLINE void ForEachRun(const GroupPass& pass, Body body) {
   for (int64_t u = 0; u < num_units; u += kRunUnits) {
     const int32_t count =
         static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits);
-    const uint8_t* halves = pass.group + u * kUnitHalves;
-    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kUnitBytes;
-    for (int half = 0; half < 2; ++half) {
-      const int64_t ahead_bytes = count * (kUnitBytes + kUnitHalves) / 2;
-      Prefetch(ahead, ahead_bytes);
-      ahead += ahead_bytes;
-      const BlockRun run{halves + half * 16, bytes + half * kHalfBytes,
-                         u * kBlockColumns,  count,
-                         block_shift,        zero_points};
-      body(run, pass.out + half * 8);
-    }
+    const int64_t ahead_bytes = count * (kUnitBytes + kUnitHalves);
+    Prefetch(ahead, ahead_bytes);
+    ahead += ahead_bytes;
+    body(BlockRun{pass.group + u * kUnitHalves, pass.group + pass.halves_bytes + u * kUnitBytes,
+                  u * kBlockColumns, count, block_shift, zero_points});
   }
 }
 
 template <typename L, bool kHasMin>
 void NibbleGroup(const GroupPass& pass) {
   using Packed = PackedQuants<L::kPlaneBits>;
-  alignas(kHalfBytes) uint8_t unpacked[kRunUnits * kUnpackedBytes];
-  ForEachRun<Packed::kBytes, kHasMin>(pass, [&](BlockRun run, float* out) {
-    if (pass.num_rows > kUnpackRows) {
+  alignas(kLineBytes) uint8_t unpacked[kRunUnits * kUnpackedBytes];
+  ForEachRun<Packed::kBytes, kHasMin>(pass, [&](BlockRun run) {
+    if (pass.num_rows > UnpackRows(L::kPlaneBits)) {
       UnpackQuants<L::kPlaneBits>(run.quants, run.num_units, unpacked);
       run.quants = unpacked;
-      BlockTiles<L, UnpackedQuants, kHasMin>(run, pass, out);
+      BlockTiles<L, UnpackedQuants, kHasMin>(run, pass, pass.out);
     } else {
-      BlockTiles<L, Packed, kHasMin>(run, pass, out);
+      BlockTiles<L, Packed, kHasMin>(run, pass, pass.out);
     }
   });
 }
@@ -528,8 +580,8 @@ void Nibbles(const GroupPass& pass) {
 }
 
 void Bytes(const GroupPass& pass) {
-  ForEachRun<kByteQuantBytes, false>(
-      pass, [&](const BlockRun& run, float* out) { ByteTiles(run, pass, out); });
+  ForEachRun<kByteQuantBytes, false>(pass,
+                                     [&](const BlockRun& run) { ByteTiles(run, pass, pass.out); });
 }
 
 }  // namespace

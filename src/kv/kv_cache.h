@@ -1,7 +1,8 @@
-// Keys and values of committed tokens, and of the draft tree that is being verified. Each sequence owns
-// a fixed number of slots in every layer: slots [0, length) are the committed prefix in position order, the
-// next `reserved` ones are tree slots. All memory is reserved at AddSequence; a step cannot run out of it.
-// One thread drives a cache; during a Forward pass threads write distinct slots through View.
+// Keys and values of committed tokens, and of the draft tree that is being verified. Each sequence
+// owns a fixed number of slots in every layer: slots [0, length) are the committed prefix in
+// position order, the next `reserved` ones are tree slots. All memory is reserved at AddSequence; a
+// step cannot run out of it. One thread drives a cache; during a Forward pass threads write
+// distinct slots through View.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct KvShape {
   size_t BytesPerToken() const;  // keys and values, all layers
 };
 
-// One layer of one sequence: keys and values [num_kv_heads, num_slots, head_dim], f16 bits or float32.
+// One layer of one sequence: keys and values [num_kv_heads, num_slots, head_dim], f16 bits or
+// float32.
 struct KvView {
   void* keys;
   void* values;
@@ -41,15 +43,17 @@ class KvCache {
   absl::StatusOr<int32_t> AddSequence(int64_t num_slots);
   void RemoveSequence(int32_t sequence);
 
-  int64_t Length(int32_t sequence) const;     // committed tokens
-  int64_t Reserved(int32_t sequence) const;   // tree slots in use
+  int64_t Length(int32_t sequence) const;    // committed tokens
+  int64_t Reserved(int32_t sequence) const;  // tree slots in use
   int64_t Capacity(int32_t sequence) const;
 
-  // Makes tree slots 0 .. num_tokens - 1 usable (slot Length + i in memory). RESOURCE_EXHAUSTED with
-  // both numbers when they do not fit; nothing changes then. FAILED_PRECONDITION when slots are reserved already.
+  // Makes tree slots 0 .. num_tokens - 1 usable (slot Length + i in memory). RESOURCE_EXHAUSTED
+  // with both numbers when they do not fit; nothing changes then. FAILED_PRECONDITION when slots
+  // are reserved already.
   absl::Status Reserve(int32_t sequence, int64_t num_tokens);
-  // Keeps the path (strictly ascending tree slots: the in-place ascending copy never overwrites a slot still needed) as the next
-  // committed tokens and frees every other tree slot. An empty path is Rollback.
+  // Keeps the path (strictly ascending tree slots: the in-place ascending copy never overwrites a
+  // slot still needed) as the next committed tokens and frees every other tree slot. An empty path
+  // is Rollback.
   void Commit(int32_t sequence, std::span<const int32_t> path);
   void Rollback(int32_t sequence);
   // Drops committed tokens from `length` on. length <= Length; no tree slots may be reserved.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "kernels/isa.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul.h"
 #include "model/attention.h"
@@ -96,6 +97,8 @@ Model::~Model() = default;
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const GgufFile> file,
                                                    const ModelLoadOptions& options,
                                                    ThreadPool& pool) {
+  // Before the first weight is packed: the packed form is the instruction set's.
+  TAHMIN_RETURN_IF_ERROR(kernels::SelectIsa().status());
   std::unique_ptr<Model> model(new Model());
   TAHMIN_ASSIGN_OR_RETURN(model->weights_, LoadWeights(std::move(file), options.progress, pool));
   return model;

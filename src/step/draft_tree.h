@@ -1,6 +1,6 @@
-// A drafter's guess: nodes in topological order (a parent comes before its children). The root token
-// is not a node; nodes whose parent is kRoot hang on it. A chain is a tree of width one. Siblings
-// carry different tokens. The empty tree is legal and means a plain step.
+// A drafter's guess: nodes in topological order (a parent comes before its children). The root
+// token is not a node; nodes whose parent is kRoot hang on it. A chain is a tree of width one.
+// Siblings carry different tokens. The empty tree is legal and means a plain step.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ constexpr int32_t kRoot = -1;
 
 struct DraftNode {
   int32_t token = 0;
-  int32_t parent = kRoot;     // index into DraftTree::nodes, or kRoot
-  float confidence = 1.0f;    // the drafter's estimate that the target agrees, given its parent
+  int32_t parent = kRoot;   // index into DraftTree::nodes, or kRoot
+  float confidence = 1.0f;  // the drafter's estimate that the target agrees, given its parent
   // The distribution that `token` was really drawn from. Empty: a deterministic pick (one-hot).
   TokenDistribution q = {};
 };

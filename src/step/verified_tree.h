@@ -8,8 +8,8 @@
 namespace tahmin {
 
 struct VerifiedTree {
-  // [1 + number of nodes, vocab_size], row-major float32. Row 0 belongs to the root token, row 1 + i
-  // to node i. Raw logits: no penalty, no temperature.
+  // [1 + number of nodes, vocab_size], row-major float32. Row 0 belongs to the root token, row 1 +
+  // i to node i. Raw logits: no penalty, no temperature.
   std::span<const float> logits;
   int32_t vocab_size = 0;
 

@@ -57,12 +57,14 @@ void SetLimit(int resource, rlim_t value) {
   (void)setrlimit(static_cast<__rlimit_resource>(resource), &limit);
 }
 
+#ifndef TAHMIN_MAPS_SHADOW_MEMORY
 size_t MappedBytes() {
   char text[64] = {};
   const FileDescriptor file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   if (file.number() < 0 || read(file.number(), text, sizeof(text) - 1) <= 0) return 0;
   return strtoull(text, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
+#endif
 
 void LimitSelf(const ChildLimits& limits) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
