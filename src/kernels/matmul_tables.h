@@ -8,21 +8,19 @@
 // columns of a super layout or 32 columns of a block layout. All numbers are interleaved over the
 // 16 weight rows ("lanes").
 //   f16 section   per unit: d [16], then, where the layout has minima, m [16]
-//   unit          kQ4Super: scales [4][16][2] u8, mins [4][16][2] u8 (pairs of 32 columns), 8 x
-//   quants
-//                 kQ5Super: the same; quants with a bit plane
-//                 kQ6Super: scales [8][16][2] s8 (pairs of 16 columns), 8 x quants with a two-bit
-//                 plane kQ2Super: scales [8][16][2] u8, mins [8][16][2] u8 (pairs of 16 columns), 8
-//                 x quants kQ4Block, kQ5Block, kQ8Block: quants
+//   unit, by layout:
+//     kQ4Super    scales [4][16][2] u8, mins [4][16][2] u8 (pairs of 32 columns), 8 x quants
+//     kQ5Super    the same; quants with a bit plane
+//     kQ6Super    scales [8][16][2] s8 (pairs of 16 columns), 8 x quants with a two-bit plane
+//     kQ2Super    scales [8][16][2] u8, mins [8][16][2] u8 (pairs of 16 columns), 8 x quants
+//     kQ4Block, kQ5Block, kQ8Block    quants
 //   quants        32 columns x 16 rows, as 8 "quads" of 4 consecutive columns:
-//     nibbles       4 lines of 64 bytes; byte [lane][c] of line l holds column c of quad 2l in its
-//     low
-//                   nibble and of quad 2l + 1 in its high nibble
-//     bit plane     one line after the nibbles; bit j of byte [lane][c] is the fifth bit of quad j
-//     two-bit plane two lines after the nibbles; bits 2f, 2f + 1 of byte [lane][c] of line p are
-//     the
-//                   upper two bits of quad 4p + f
-//     bytes         (kQ8Block) 8 lines; byte [lane][c] of line j is column c of quad j, signed
+//     nibbles     4 lines of 64 bytes; byte [lane][c] of line l has column c of quad 2l in its low
+//                 nibble and of quad 2l + 1 in its high nibble
+//     bit plane   one line after the nibbles; bit j of byte [lane][c] is the fifth bit of quad j
+//     2-bit plane two lines after the nibbles; bits 2f, 2f + 1 of byte [lane][c] of line p are the
+//                 upper two bits of quad 4p + f
+//     bytes       (kQ8Block) 8 lines; byte [lane][c] of line j is column c of quad j, signed
 #pragma once
 
 #include <cstddef>
@@ -66,6 +64,11 @@ using GroupKernel = void (*)(const GroupPass& pass);
 struct MatMulTable {
   GroupKernel kernels[kNumIntegerLayouts];  // [PackedLayout]
 };
+
+// The AVX2 kernels of the block layouts are a file of their own (matmul_avx2_blocks.cc).
+void MatMulQ4BlockAvx2(const GroupPass& pass);
+void MatMulQ5BlockAvx2(const GroupPass& pass);
+void MatMulQ8BlockAvx2(const GroupPass& pass);
 
 extern const MatMulTable kMatMulPortable;
 extern const MatMulTable kMatMulAvx2;
