@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <random>
 #include <string>
 
 #include "apps/command.h"
@@ -96,13 +97,22 @@ absl::StatusOr<int> Talk(Engine& engine, const ChatCommandFlags& flags,
   return exit_code;
 }
 
+// One seed for the whole conversation, so that --seed with the printed one repeats it.
+void ChooseSeed(SamplingOptions* sampling) {
+  if (sampling->seed.has_value() || sampling->temperature == 0) return;
+  std::random_device device;
+  sampling->seed = (uint64_t{device()} << 32) | device();
+  fmt::print(stderr, "seed {}\n", *sampling->seed);
+}
+
 absl::StatusOr<int> Chat(const ChatCommandFlags& flags) {
-  TAHMIN_ASSIGN_OR_RETURN(const GenerationRequest request, MakeRequest(flags));
+  TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   NoteOptionsWithoutEffect(*flags.command, request);
   DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
   options.draft = request.draft;
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, true));
+  ChooseSeed(&request.options.sampling);
   return Talk(*engine, flags, request);
 }
 

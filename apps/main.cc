@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   OccupyStandardStreams();
   CLI::App app{
       "Tahmin runs language models on your own machine with exact speculative decoding:\n"
-      "the text is the one that plain decoding writes, several times faster."};
+      "the text is the one that plain decoding writes, in fewer passes."};
   int exit_code = 0;
   AddCommands(app, &exit_code);
   try {

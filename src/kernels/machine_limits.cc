@@ -86,7 +86,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Four int8 multiply-adds a round and chain, for ISAs without an intrinsic loop.
+// One int8 multiply-add a round and chain, for ISAs without an intrinsic loop.
 int64_t Int8PeakLoopScalar(int64_t iterations) {
   int32_t chains[kPeakChains] = {};
   volatile int8_t weight = 3;

@@ -192,7 +192,7 @@ def check_chat():
     # Ctrl-C ends the answer, not the program.
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(PROGRAM, [PROGRAM, "chat", "-m", MODEL, "-c", "16384", "--ignore-eos"])
+        os.execv(PROGRAM, [PROGRAM, "chat", "-m", MODEL, "-c", "65536", "--ignore-eos"])
     read_until(terminal, b"> ")
     os.write(terminal, b"hello\n")
     time.sleep(1.5)
