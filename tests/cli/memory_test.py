@@ -13,14 +13,16 @@ else:
 arguments += ["-c", "512", "--prefill-chunk", "128"]
 planned = run_json("inspect", *arguments)["memory_plan"]["total_bytes"]
 
-with tempfile.NamedTemporaryFile("r", suffix=".json") as report:
+with tempfile.TemporaryDirectory() as folder:
+    report = os.path.join(folder, "report.json")
     # wait4 gives the peak of this child alone.
     child = os.spawnv(os.P_NOWAIT, PROGRAM,
                       [PROGRAM, "run", *arguments, "--spec", drafter, "--temp", "0", "--ignore-eos", "-n", "-1", "-p",
-                       "All work and no play. " * 74, "--json-file", report.name])
+                       "All work and no play. " * 74, "--json-file", report])
     _, status, usage = os.wait4(child, 0)
     check(os.waitstatus_to_exitcode(status) == 0, f"run ended with status {status}")
-    output = json.load(report)
+    with open(report, encoding="utf-8") as file:
+        output = json.load(file)
 check(output["finish_reason"] == "length" and output["stats"]["prompt_tokens"] > 384, f"run: {output['stats']}")
 
 peak = usage.ru_maxrss * 1024
