@@ -5,11 +5,9 @@ find_package(hwy CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(fmt CONFIG REQUIRED)
-find_package(spdlog CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # XXH64 of rows and ids, as other tools print it
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 if(TAHMIN_WITH_JINJA2)
   # Debian's interpreter with Debian's Jinja2, whatever python3 comes first on PATH.
   set(Python3_EXECUTABLE /usr/bin/python3)

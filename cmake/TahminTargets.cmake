@@ -2,6 +2,7 @@
 #   tahmin_library(<folder> SOURCES ... DEPENDS ...)  -> target tahmin_<folder>
 #   tahmin_test(<name> SOURCES ... DEPENDS ... [LABELS ...])   LABELS defaults to unit
 #   tahmin_portable_test(<name> [FILTER ...] [LABELS ...])   runs the test <name> again on the portable kernels
+#   tahmin_threaded_test(<name> FILTER ...)           what of the test <name> ThreadSanitizer looks at
 #   tahmin_isa_source(<file> <flags>...)              -> per-file instruction-set flags
 
 set(CMAKE_CXX_STANDARD 20)
@@ -22,15 +23,22 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms out of GCC's own AVX-512 headers.
   target_compile_options(tahmin_options INTERFACE -Wno-maybe-uninitialized)
 endif()
+# A target with the property TAHMIN_COMPILE_ONLY keeps of all instruments AddressSanitizer only: it
+# compiles in less than half of the time. (That one must be on everywhere or nowhere: Abseil's
+# containers poison memory of theirs that code without it would touch.)
+set(is_instrumented "$<NOT:$<BOOL:$<TARGET_PROPERTY:TAHMIN_COMPILE_ONLY>>>")
 if(TAHMIN_SANITIZER)
-  target_compile_options(tahmin_options INTERFACE -fsanitize=${TAHMIN_SANITIZER} -fno-omit-frame-pointer
-                                                  -fno-sanitize-recover=all -g1)
+  if(TAHMIN_SANITIZER MATCHES "address")
+    target_compile_options(tahmin_options INTERFACE "$<$<NOT:${is_instrumented}>:-fsanitize=address>")
+  endif()
+  target_compile_options(tahmin_options INTERFACE
+    "$<${is_instrumented}:-fsanitize=${TAHMIN_SANITIZER};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-g1>")
   target_link_options(tahmin_options INTERFACE -fsanitize=${TAHMIN_SANITIZER})
 endif()
 
 if(TAHMIN_BUILD_FUZZERS)
   # Coverage in every library; tests/fuzz links libFuzzer itself.
-  target_compile_options(tahmin_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_options(tahmin_options INTERFACE "$<${is_instrumented}:-fsanitize=fuzzer-no-link>")
 endif()
 
 # What tests need in their environment.
@@ -110,6 +118,21 @@ function(tahmin_portable_test name)
   add_test(NAME ${name}_portable COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_FILTER})
   set_tests_properties(${name}_portable PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200
                        ENVIRONMENT "TAHMIN_ISA=portable;${TAHMIN_TEST_ENVIRONMENT}")
+endfunction()
+
+# ThreadSanitizer makes everything many times slower and finds nothing where one thread runs: the
+# preset tsan builds and runs only tests that share work between threads, each kind once (which
+# quantised type is multiplied makes no difference to who writes where).
+add_custom_target(threaded_tests)
+function(tahmin_threaded_test name)
+  if(NOT TAHMIN_BUILD_TESTS OR NOT TAHMIN_SANITIZER MATCHES "thread")
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "FILTER" "" ${ARGN})
+  add_test(NAME ${name}_threaded COMMAND ${name} --gtest_filter=${ARG_FILTER})
+  set_tests_properties(${name}_threaded PROPERTIES LABELS threads TIMEOUT 1200
+                       FAIL_REGULAR_EXPRESSION "Running 0 tests" ENVIRONMENT "${TAHMIN_TEST_ENVIRONMENT}")
+  add_dependencies(threaded_tests ${name})
 endfunction()
 
 function(tahmin_isa_source file)

@@ -11,12 +11,15 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace tahmin::kernels {
 namespace {
 
-constexpr Isa kAllIsas[] = {Isa::kPortable, Isa::kNeonDot, Isa::kAvx2, Isa::kAvx512Vnni};
+constexpr Isa kAllIsas[] = {Isa::kPortable, Isa::kNeonDot, Isa::kAvx2, Isa::kAvxVnni,
+                            Isa::kAvx512Vnni};
 constexpr int kUnset = -1;
 std::atomic<int> active_isa{kUnset};
 
@@ -35,6 +38,10 @@ std::vector<Isa> DetectIsas() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
     features.leaf7_ebx = ebx;
     features.leaf7_ecx = ecx;
+    const uint32_t last_subleaf = eax;
+    if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) {
+      features.leaf7_1_eax = eax;
+    }
   }
   constexpr uint32_t kOsXsave = 1u << 27;
   if (features.leaf1_ecx & kOsXsave) {
@@ -43,9 +50,9 @@ std::vector<Isa> DetectIsas() {
     features.xcr0 = low;
   }
   return X86Isas(features);
+#elif defined(__aarch64__) && defined(__linux__)
+  return ArmIsas(getauxval(AT_HWCAP));
 #else
-  // Arm too: a CPU with the dot product would be Isa::kNeonDot, which is offered once it has a
-  // kernel.
   return {Isa::kPortable};
 #endif
 }
@@ -68,6 +75,7 @@ int64_t HighwayTargets(Isa isa) {
   switch (isa) {
     case Isa::kAvx512Vnni:
       return HWY_AVX3 | HWY_AVX2 | HWY_STATIC_TARGET;
+    case Isa::kAvxVnni:
     case Isa::kAvx2:
       return HWY_AVX2 | HWY_STATIC_TARGET;
     case Isa::kNeonDot:
@@ -95,6 +103,8 @@ std::string_view IsaName(Isa isa) {
       return "neon_dot";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avx_vnni";
     case Isa::kAvx512Vnni:
       return "avx512_vnni";
   }
@@ -107,6 +117,7 @@ std::vector<Isa> X86Isas(const X86Features& features) {
   constexpr uint32_t kAvx2 = 1u << 5;
   constexpr uint32_t kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   constexpr uint32_t kVnni = 1u << 11;
+  constexpr uint32_t kAvxVnni = 1u << 4;
   constexpr uint64_t kYmmState = 0x06;  // the system saves xmm and ymm registers
   constexpr uint64_t kZmmState = 0xe6;  // and mask and zmm registers
   const auto has_all = [](uint64_t value, uint64_t bits) { return (value & bits) == bits; };
@@ -117,10 +128,18 @@ std::vector<Isa> X86Isas(const X86Features& features) {
     return isas;
   }
   isas.push_back(Isa::kAvx2);
+  if (has_all(features.leaf7_1_eax, kAvxVnni)) isas.push_back(Isa::kAvxVnni);
   if (has_all(features.leaf7_ebx, kAvx512) && has_all(features.leaf7_ecx, kVnni) &&
       has_all(features.xcr0, kZmmState)) {
     isas.push_back(Isa::kAvx512Vnni);
   }
+  return isas;
+}
+
+std::vector<Isa> ArmIsas(uint64_t hwcap) {
+  constexpr uint64_t kDotProduct = uint64_t{1} << 20;  // HWCAP_ASIMDDP
+  std::vector<Isa> isas = {Isa::kPortable};
+  if ((hwcap & kDotProduct) != 0) isas.push_back(Isa::kNeonDot);
   return isas;
 }
 

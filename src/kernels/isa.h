@@ -12,9 +12,10 @@
 
 namespace tahmin::kernels {
 
-enum class Isa { kPortable, kNeonDot, kAvx2, kAvx512Vnni };
+enum class Isa { kPortable, kNeonDot, kAvx2, kAvxVnni, kAvx512Vnni };
 
-std::string_view IsaName(Isa isa);  // "portable", "neon_dot", "avx2", "avx512_vnni"
+// "portable", "neon_dot", "avx2", "avx_vnni", "avx512_vnni"
+std::string_view IsaName(Isa isa);
 
 // What this CPU (and this build) can run, best last. Always holds kPortable.
 std::vector<Isa> SupportedIsas();
@@ -28,15 +29,19 @@ absl::StatusOr<Isa> SelectIsa();
 // A supported ISA by name; the errors of SelectIsa.
 absl::StatusOr<Isa> FindIsa(std::string_view name);
 
-// What detection reads on x86: CPUID leaf 1 and leaf 7, and XCR0 (0 where the system does not say).
-// Apart from the reading, so that recorded machines can be tested.
+// What detection reads on x86: CPUID leaf 1, leaf 7 and its subleaf 1, and XCR0 (0 where the system
+// does not say). Apart from the reading, so that recorded machines can be tested.
 struct X86Features {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0;
   uint32_t leaf7_ecx = 0;
+  uint32_t leaf7_1_eax = 0;
   uint64_t xcr0 = 0;
 };
 std::vector<Isa> X86Isas(const X86Features& features);
+
+// The same on 64-bit Arm, from AT_HWCAP of the auxiliary vector.
+std::vector<Isa> ArmIsas(uint64_t hwcap);
 
 // For tests: switches at run time between supported ISAs. Not while kernels run.
 // A later SelectIsa keeps the forced one.

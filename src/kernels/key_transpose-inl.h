@@ -46,15 +46,19 @@ HWY_INLINE int32_t TransposeVectors(const uint16_t* const* rows, int32_t head_di
 HWY_INLINE void StoreEightHalves(
     hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::FixedTag<uint64_t, 2> > v, float* out) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const auto halves = hn::BitCast(hn::FixedTag<hwy::float16_t, 8>(), v);
 #if HWY_MAX_BYTES >= 32
   const hn::FixedTag<float, 8> float_tag;
+  const auto halves = hn::BitCast(hn::FixedTag<hwy::float16_t, 8>(), v);
   hn::StoreU(hn::PromoteTo(float_tag, halves), float_tag, out);
 #else
   const hn::FixedTag<float, 4> float_tag;
   const hn::FixedTag<hwy::float16_t, 4> half_tag;
-  hn::StoreU(hn::PromoteTo(float_tag, hn::LowerHalf(half_tag, halves)), float_tag, out);
-  hn::StoreU(hn::PromoteTo(float_tag, hn::UpperHalf(half_tag, halves)), float_tag, out + 4);
+  const hn::FixedTag<uint16_t, 4> bits_tag;  // on Arm, float16 vectors cannot be halved
+  const auto bits = hn::BitCast(hn::FixedTag<uint16_t, 8>(), v);
+  const auto low = hn::BitCast(half_tag, hn::LowerHalf(bits_tag, bits));
+  const auto high = hn::BitCast(half_tag, hn::UpperHalf(bits_tag, bits));
+  hn::StoreU(hn::PromoteTo(float_tag, low), float_tag, out);
+  hn::StoreU(hn::PromoteTo(float_tag, high), float_tag, out + 4);
 #endif
 }
 

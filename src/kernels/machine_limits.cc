@@ -105,12 +105,21 @@ struct Int8Peak {
 };
 
 Int8Peak ChooseInt8Peak() {
+  switch (ActiveIsa()) {
 #if defined(__x86_64__)
-  if (ActiveIsa() == Isa::kAvx512Vnni)
-    return {Int8PeakLoopAvx512Vnni, kInt8MacsPerInstructionAvx512Vnni};
-  if (ActiveIsa() == Isa::kAvx2) return {Int8PeakLoopAvx2, kInt8MacsPerInstructionAvx2};
+    case Isa::kAvx512Vnni:
+      return {Int8PeakLoopAvx512Vnni, kInt8MacsPerInstructionAvx512Vnni};
+    case Isa::kAvxVnni:
+      return {Int8PeakLoopAvxVnni, kInt8MacsPerInstructionAvxVnni};
+    case Isa::kAvx2:
+      return {Int8PeakLoopAvx2, kInt8MacsPerInstructionAvx2};
+#elif defined(__aarch64__)
+    case Isa::kNeonDot:
+      return {Int8PeakLoopNeonDot, kInt8MacsPerInstructionNeonDot};
 #endif
-  return {Int8PeakLoopScalar, 1};
+    default:
+      return {Int8PeakLoopScalar, 1};
+  }
 }
 
 constexpr int64_t kIterations = 2'000'000;

@@ -18,8 +18,8 @@ std::span<const int64_t> StreamingPrefetchDistances();
 double MeasureStreamingRead(std::span<const uint8_t> buffer, int64_t prefetch_distance,
                             ThreadPool& pool);
 
-// Multiply-accumulates per second of the active ISA's int8 instruction (vpdpbusd; vpmaddubsw and an
-// add on AVX2; scalar elsewhere), 12 independent chains a thread.
+// Multiply-accumulates per second of the active ISA's int8 instruction (vpdpbusd, SDOT; vpmaddubsw
+// and an add on AVX2; scalar in portable code), 12 independent chains a thread.
 double MeasureInt8Macs(ThreadPool& pool);
 
 // The same for float32 fused multiply-adds, 12 chains a thread.

@@ -24,17 +24,21 @@ constexpr int64_t kMaxTaskBytes = 64 << 10;  // stays in the second-level cache 
 constexpr int64_t kTasksPerThread = 16;
 
 const MatMulTable& ActiveTable() {
-#if defined(__x86_64__)
   switch (ActiveIsa()) {
+#if defined(__x86_64__)
     case Isa::kAvx512Vnni:
       return kMatMulAvx512Vnni;
+    case Isa::kAvxVnni:
+      return kMatMulAvxVnni;
     case Isa::kAvx2:
       return kMatMulAvx2;
-    default:
-      break;
-  }
+#elif defined(__aarch64__)
+    case Isa::kNeonDot:
+      return kMatMulNeonDot;
 #endif
-  return kMatMulPortable;
+    default:
+      return kMatMulPortable;
+  }
 }
 
 // The outputs of one group of weight rows.

@@ -6,81 +6,18 @@
 // 127 are added up in 16 bits only as far as kLinesPerSum allows, and |w| * 127 * 2 <= 32512 for
 // 8-bit weights. The order of float operations depends on (layout, activation block) alone, never
 // on the tile.
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/matmul_tables.h"
-
-#define TAHMIN_INLINE static inline __attribute__((always_inline))
+#include "kernels/matmul_avx2-inl.h"
 
 namespace tahmin::kernels {
 namespace avx2 {
 namespace {
 
-using Ints = __m256i;
-using Floats = __m256;
-
-constexpr int kHalfBytes = 32;  // one half of a line
-constexpr int kHalfLanes = 8;   // weight rows of one half
-constexpr int kTileRows = 4;    // activation rows that share a weight register
 // From more rows than this, quants are unpacked once for all tiles; a plane makes unpacking dear.
 constexpr int UnpackRows(int plane_bits) { return plane_bits == 0 ? 8 : 4; }
 constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
-constexpr int64_t kPrefetchBytes = 4096;        // how far ahead of the reads to prefetch
-
-TAHMIN_INLINE Ints Load(const uint8_t* bytes) {
-  return _mm256_loadu_si256(reinterpret_cast<const Ints*>(bytes));
-}
-
-// Keeps the compiler from re-associating integer sums: it would hold all products of a tile at once
-// and spill most of them (measured: 1.4 times the time at four rows).
-TAHMIN_INLINE void Pin(Ints& value) { __asm__ volatile("" : "+x"(value)); }
-
-TAHMIN_INLINE Ints Broadcast4(const void* bytes) {
-  int32_t word;
-  __builtin_memcpy(&word, bytes, 4);
-  return _mm256_set1_epi32(word);
-}
-
-TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
-}
-
-TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
-  for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T0);
-  }
-}
-
-// The quants of one line: `even` = quad 2 * line, `odd` = quad 2 * line + 1, 8 rows x 4 columns
-// each. quants points at this half's bytes of the first line.
-template <int kPlaneBits, int kLine>
-TAHMIN_INLINE void UnpackLine(const uint8_t* quants, Ints& even, Ints& odd) {
-  const Ints nibble = _mm256_set1_epi8(15);
-  const Ints packed = Load(quants + kLine * kLineBytes);
-  even = _mm256_and_si256(packed, nibble);
-  odd = _mm256_and_si256(_mm256_srli_epi16(packed, 4), nibble);
-  if constexpr (kPlaneBits == 1) {
-    const Ints bit = _mm256_set1_epi8(16);
-    const Ints plane = Load(quants + kNibbleBytes);
-    const Ints e = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 4 - 2 * kLine : 0)
-                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 4);
-    const Ints o = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 3 - 2 * kLine : 0)
-                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 3);
-    even = _mm256_or_si256(even, _mm256_and_si256(e, bit));
-    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bit));
-  }
-  if constexpr (kPlaneBits == 2) {
-    const Ints bits = _mm256_set1_epi8(48);
-    const Ints plane = Load(quants + kNibbleBytes + kLine / 2 * kLineBytes);
-    const Ints e = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 4) : plane;
-    const Ints o = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 2) : _mm256_srli_epi16(plane, 2);
-    even = _mm256_or_si256(even, _mm256_and_si256(e, bits));
-    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bits));
-  }
-}
 
 // Where a tile reads its quants: from the packed group, or from the scratch of UnpackQuants.
 template <int kPlaneBits>
@@ -127,6 +64,64 @@ void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
     out += kUnpackedBytes;
   }
 }
+
+template <int R>
+TAHMIN_INLINE void Clear(Ints (&dots)[R][2]) {
+  for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
+}
+
+#ifdef TAHMIN_AVX_VNNI
+
+// sums += quants . x over one line (8 columns).
+template <typename Quants, int kLine, int R>
+TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
+                           Ints (&sums)[R][2]) {
+  Ints even[2], odd[2];
+  Quants::template Line<kLine>(quants, even, odd);
+  for (int r = 0; r < R; ++r) {
+    const Ints first = Broadcast4(x[r] + column + 8 * kLine);
+    const Ints second = Broadcast4(x[r] + column + 8 * kLine + 4);
+    for (int half = 0; half < 2; ++half) {
+      sums[r][half] = AddDot(AddDot(sums[r][half], even[half], first), odd[half], second);
+      Pin(sums[r][half]);
+    }
+  }
+}
+
+// dots += scale * sums; clears sums.
+template <int R>
+TAHMIN_INLINE void AddScaled(const Ints (&scale)[2], Ints (&sums)[R][2], Ints (&dots)[R][2]) {
+  for (int r = 0; r < R; ++r) {
+    for (int half = 0; half < 2; ++half) {
+      dots[r][half] =
+          _mm256_add_epi32(dots[r][half], _mm256_mullo_epi32(sums[r][half], scale[half]));
+      Pin(dots[r][half]);
+    }
+  }
+  Clear(sums);
+}
+
+// The same over 32 columns. `first` and `second` scale the first and the last 16 columns.
+template <typename L, typename Quants, int R>
+TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
+                             const Ints (&first)[2], const Ints (&second)[2], Ints (&dots)[R][2]) {
+  Ints sums[R][2];
+  Clear(sums);
+  AddLine<Quants, 0>(quants, x, column, sums);
+  AddLine<Quants, 1>(quants, x, column, sums);
+  if constexpr (L::kScaleColumns == 16) AddScaled(first, sums, dots);
+  AddLine<Quants, 2>(quants, x, column, sums);
+  AddLine<Quants, 3>(quants, x, column, sums);
+  AddScaled(second, sums, dots);
+}
+
+// Of each lane's pair of 16-bit numbers, the first or the second one, sign-extended.
+TAHMIN_INLINE Ints FirstScale(Ints pairs) {
+  return _mm256_srai_epi32(_mm256_slli_epi32(pairs, 16), 16);
+}
+TAHMIN_INLINE Ints SecondScale(Ints pairs) { return _mm256_srai_epi32(pairs, 16); }
+
+#else
 
 // sums (+)= quants . x over one quad (4 columns), in 16 bits.
 template <bool kIsFirst, int R>
@@ -182,9 +177,10 @@ TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], i
 }
 
 // The same over 32 columns. `first` and `second` scale the first and the last 16 columns.
-template <typename Quants, int kLinesPerSum, int R>
+template <typename L, typename Quants, int R>
 TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
                              const Ints (&first)[2], const Ints (&second)[2], Ints (&dots)[R][2]) {
+  constexpr int kLinesPerSum = L::kLinesPerSum;
   Ints sums[R][2];
   AddLine<Quants, kLinesPerSum, 0>(quants, x, column, first, sums, dots);
   AddLine<Quants, kLinesPerSum, 1>(quants, x, column, first, sums, dots);
@@ -192,19 +188,16 @@ TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R],
   AddLine<Quants, kLinesPerSum, 3>(quants, x, column, second, sums, dots);
 }
 
-template <int R>
-TAHMIN_INLINE void Clear(Ints (&dots)[R][2]) {
-  for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
-}
-
 // Of each lane's pair of 16-bit numbers, the first or the second one twice.
-TAHMIN_INLINE Ints FirstTwice(Ints pairs) {
+TAHMIN_INLINE Ints FirstScale(Ints pairs) {
   return _mm256_or_si256(_mm256_and_si256(pairs, _mm256_set1_epi32(0xFFFF)),
                          _mm256_slli_epi32(pairs, 16));
 }
-TAHMIN_INLINE Ints SecondTwice(Ints pairs) {
+TAHMIN_INLINE Ints SecondScale(Ints pairs) {
   return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xF5), 0xF5);
 }
+
+#endif  // TAHMIN_AVX_VNNI
 
 // ---- Super layouts -----------------------------------------------------------------------------
 
@@ -325,13 +318,13 @@ TAHMIN_INLINE void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, in
       for (int half = 0; half < 2; ++half) {
         const Ints pairs = LoadPairs<L>(unit.scales, at / (2 * L::kScaleColumns), half);
         if constexpr (L::kScaleColumns == 16) {
-          first[half] = FirstTwice(pairs);
-          second[half] = SecondTwice(pairs);
+          first[half] = FirstScale(pairs);
+          second[half] = SecondScale(pairs);
         } else {
-          first[half] = second[half] = part == 0 ? FirstTwice(pairs) : SecondTwice(pairs);
+          first[half] = second[half] = part == 0 ? FirstScale(pairs) : SecondScale(pairs);
         }
       }
-      AddQuants<Quants, L::kLinesPerSum>(quants, x, at, first, second, dots);
+      AddQuants<L, Quants>(quants, x, at, first, second, dots);
       quants += Quants::kBytes;
       if constexpr (kBlock == 32) Flush<L, 32>(unit, rows, row_column, at, dots, out);
     }
@@ -362,12 +355,6 @@ TAHMIN_INLINE void SuperTiles(SuperUnit unit, const GroupPass& pass, int64_t row
       return SuperTile<L, Quants, kBlock, 1>(unit, rest, row_column, out);
     default:
       return;
-  }
-}
-
-TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
-  for (int32_t i = 0; i < pass.num_rows * kLanes; i += 8) {
-    _mm256_store_ps(pass.out + i, _mm256_setzero_ps());
   }
 }
 

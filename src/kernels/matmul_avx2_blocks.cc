@@ -1,73 +1,18 @@
 // AVX2 kernels of the block layouts (Q4_0 ... Q8_0): weights d * quant (+ m) per 32 columns. One
 // half of a row group (8 rows) at a time, so that the float sums of a tile stay in registers from
 // unit to unit; the super layouts, whose sums are integers for 256 columns, are in matmul_avx2.cc.
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/matmul_tables.h"
-
-#define TAHMIN_INLINE static inline __attribute__((always_inline))
+#include "kernels/matmul_avx2-inl.h"
 
 namespace tahmin::kernels {
 namespace avx2 {
 namespace {
+namespace blocks {
 
-using Ints = __m256i;
-using Floats = __m256;
-
-constexpr int kHalfBytes = 32;  // one half of a line
-constexpr int kTileRows = 4;    // activation rows that share a weight register
 constexpr int kUnpackRows = 8;  // from more rows than this, quants are unpacked once for all tiles
 constexpr int kUnpackedBytes = 8 * kHalfBytes;  // unpacked quants of 32 columns, one half
-constexpr int64_t kPrefetchBytes = 4096;        // how far ahead of the reads to prefetch
-
-TAHMIN_INLINE Ints Load(const uint8_t* bytes) {
-  return _mm256_loadu_si256(reinterpret_cast<const Ints*>(bytes));
-}
-
-// Keeps the compiler from re-associating integer sums: it would hold all products of a tile at once
-// and spill most of them (measured: 1.4 times the time at four rows).
-TAHMIN_INLINE void Pin(Ints& value) { __asm__ volatile("" : "+x"(value)); }
-
-TAHMIN_INLINE Ints Broadcast4(const void* bytes) {
-  int32_t word;
-  __builtin_memcpy(&word, bytes, 4);
-  return _mm256_set1_epi32(word);
-}
-
-TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
-}
-
-// The quants of one line: `even` = quad 2 * line, `odd` = quad 2 * line + 1, 8 rows x 4 columns
-// each. quants points at this half's bytes of the first line.
-template <int kPlaneBits, int kLine>
-TAHMIN_INLINE void UnpackLine(const uint8_t* quants, Ints& even, Ints& odd) {
-  const Ints nibble = _mm256_set1_epi8(15);
-  const Ints packed = Load(quants + kLine * kLineBytes);
-  even = _mm256_and_si256(packed, nibble);
-  odd = _mm256_and_si256(_mm256_srli_epi16(packed, 4), nibble);
-  if constexpr (kPlaneBits == 1) {
-    const Ints bit = _mm256_set1_epi8(16);
-    const Ints plane = Load(quants + kNibbleBytes);
-    const Ints e = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 4 - 2 * kLine : 0)
-                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 4);
-    const Ints o = kLine < 2 ? _mm256_slli_epi16(plane, kLine < 2 ? 3 - 2 * kLine : 0)
-                             : _mm256_srli_epi16(plane, kLine < 2 ? 0 : 2 * kLine - 3);
-    even = _mm256_or_si256(even, _mm256_and_si256(e, bit));
-    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bit));
-  }
-  if constexpr (kPlaneBits == 2) {
-    const Ints bits = _mm256_set1_epi8(48);
-    const Ints plane = Load(quants + kNibbleBytes + kLine / 2 * kLineBytes);
-    const Ints e = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 4) : plane;
-    const Ints o = kLine % 2 == 0 ? _mm256_slli_epi16(plane, 2) : _mm256_srli_epi16(plane, 2);
-    even = _mm256_or_si256(even, _mm256_and_si256(e, bits));
-    odd = _mm256_or_si256(odd, _mm256_and_si256(o, bits));
-  }
-}
 
 // Where a tile reads its quants: from the packed group, or from the scratch of UnpackQuants.
 template <int kPlaneBits>
@@ -108,48 +53,41 @@ void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
   }
 }
 
-// dots[r] += scale * (quants . x[r]) over one line (8 columns); `sums` are the open 16-bit sums.
+// dots[r] += quants . x[r] over one line (8 columns); `sums` are the open 16-bit sums.
 template <typename Quants, int kLinesPerSum, int kLine, int R>
 TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                           Ints scale, Ints (&sums)[R], Ints (&dots)[R]) {
+                           Ints (&sums)[R], Ints (&dots)[R]) {
   Ints even, odd;
   Quants::template Line<kLine>(quants, even, odd);
   for (int r = 0; r < R; ++r) {
-    const int8_t* values = x[r] + column + 8 * kLine;
-    const Ints both = _mm256_add_epi16(_mm256_maddubs_epi16(even, Broadcast4(values)),
-                                       _mm256_maddubs_epi16(odd, Broadcast4(values + 4)));
+    const Ints first = Broadcast4(x[r] + column + 8 * kLine);
+    const Ints second = Broadcast4(x[r] + column + 8 * kLine + 4);
+#ifdef TAHMIN_AVX_VNNI
+    dots[r] = AddDot(AddDot(dots[r], even, first), odd, second);
+    Pin(dots[r]);
+#else
+    const Ints both =
+        _mm256_add_epi16(_mm256_maddubs_epi16(even, first), _mm256_maddubs_epi16(odd, second));
     sums[r] = kLine % kLinesPerSum == 0 ? both : _mm256_add_epi16(sums[r], both);
     if (kLine % kLinesPerSum == kLinesPerSum - 1) {
-      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sums[r], scale));
+      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sums[r], _mm256_set1_epi16(1)));
       Pin(dots[r]);
     } else {
       Pin(sums[r]);
     }
+#endif
   }
 }
 
-// The same over 32 columns. `first` and `second` scale the first and the last 16 columns.
+// The same over 32 columns.
 template <typename Quants, int kLinesPerSum, int R>
 TAHMIN_INLINE void AddQuants(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                             Ints first, Ints second, Ints (&dots)[R]) {
+                             Ints (&dots)[R]) {
   Ints sums[R];
-  AddLine<Quants, kLinesPerSum, 0>(quants, x, column, first, sums, dots);
-  AddLine<Quants, kLinesPerSum, 1>(quants, x, column, first, sums, dots);
-  AddLine<Quants, kLinesPerSum, 2>(quants, x, column, second, sums, dots);
-  AddLine<Quants, kLinesPerSum, 3>(quants, x, column, second, sums, dots);
-}
-
-// Of each lane's pair of 16-bit numbers, the first or the second one twice.
-TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
-  for (int32_t i = 0; i < pass.num_rows * kLanes; i += 8) {
-    _mm256_store_ps(pass.out + i, _mm256_setzero_ps());
-  }
-}
-
-TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
-  for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T0);
-  }
+  AddLine<Quants, kLinesPerSum, 0>(quants, x, column, sums, dots);
+  AddLine<Quants, kLinesPerSum, 1>(quants, x, column, sums, dots);
+  AddLine<Quants, kLinesPerSum, 2>(quants, x, column, sums, dots);
+  AddLine<Quants, kLinesPerSum, 3>(quants, x, column, sums, dots);
 }
 
 // ---- Block layouts -----------------------------------------------------------------------------
@@ -189,6 +127,13 @@ TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int3
   }
 }
 
+// -(zero point) . x over unit u; zero_points: 16-bit pairs.
+TAHMIN_INLINE Ints ZeroPointDot(Ints zero_points, const BlockRun& run, const QuantizedRow& row,
+                                int32_t u) {
+  const Ints sums = Broadcast4(row.sums16 + (run.column + u * kBlockColumns) / 16);
+  return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_madd_epi16(zero_points, sums));
+}
+
 template <typename L, typename Quants, bool kHasMin, int R>
 TAHMIN_INLINE void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
   const int8_t* x[R];
@@ -197,24 +142,38 @@ TAHMIN_INLINE void BlockTile(const BlockRun& run, const QuantizedRow* rows, floa
     x[r] = rows[r].values + run.column;
     sums[r] = _mm256_load_ps(out + r * kLanes);
   }
-  const Ints ones = _mm256_set1_epi16(1);
   for (int32_t u = 0; u < run.num_units; ++u) {
     Ints dots[R];
     for (int r = 0; r < R; ++r) {
-      dots[r] = _mm256_setzero_si256();
-      if constexpr (!kHasMin) {
-        const int16_t* pair = rows[r].sums16 + (run.column + u * kBlockColumns) / 16;
-        dots[r] = _mm256_sub_epi32(dots[r], _mm256_madd_epi16(run.zero_points, Broadcast4(pair)));
-      }
+      dots[r] = kHasMin ? _mm256_setzero_si256() : ZeroPointDot(run.zero_points, run, rows[r], u);
     }
-    AddQuants<Quants, L::kLinesPerSum>(run.quants + u * Quants::kBytes, x, u * kBlockColumns, ones,
-                                       ones, dots);
+    AddQuants<Quants, L::kLinesPerSum>(run.quants + u * Quants::kBytes, x, u * kBlockColumns, dots);
     FlushUnit<kHasMin>(run, rows, u, dots, sums);
   }
   for (int r = 0; r < R; ++r) _mm256_store_ps(out + r * kLanes, sums[r]);
 }
 
-// 8-bit weights: |w| times the activation with w's sign.
+// dots[r] += signed 8-bit weights . x[r] over one quad (4 columns).
+template <int R>
+TAHMIN_INLINE void AddByteQuad(Ints weights, const int8_t* const (&x)[R], int64_t column,
+                               Ints (&dots)[R]) {
+#ifdef TAHMIN_AVX_VNNI  // weights plus 128; ByteTile starts from the zero point
+  const Ints unsigned_weights = _mm256_xor_si256(weights, _mm256_set1_epi8(-128));
+  for (int r = 0; r < R; ++r) {
+    dots[r] = AddDot(dots[r], unsigned_weights, Broadcast4(x[r] + column));
+    Pin(dots[r]);
+  }
+#else  // |w| times the activation with w's sign
+  const Ints magnitudes = _mm256_abs_epi8(weights);
+  for (int r = 0; r < R; ++r) {
+    const Ints values = Broadcast4(x[r] + column);
+    const Ints pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(values, weights));
+    dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    Pin(dots[r]);
+  }
+#endif
+}
+
 template <int R>
 TAHMIN_INLINE void ByteTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
   const int8_t* x[R];
@@ -223,20 +182,18 @@ TAHMIN_INLINE void ByteTile(const BlockRun& run, const QuantizedRow* rows, float
     x[r] = rows[r].values + run.column;
     sums[r] = _mm256_load_ps(out + r * kLanes);
   }
-  const Ints ones = _mm256_set1_epi16(1);
   for (int32_t u = 0; u < run.num_units; ++u) {
     Ints dots[R];
-    for (int r = 0; r < R; ++r) dots[r] = _mm256_setzero_si256();
+    for (int r = 0; r < R; ++r) {
+#ifdef TAHMIN_AVX_VNNI
+      dots[r] = ZeroPointDot(_mm256_set1_epi16(128), run, rows[r], u);
+#else
+      dots[r] = _mm256_setzero_si256();
+#endif
+    }
     const uint8_t* quants = run.quants + u * kByteQuantBytes;
     for (int quad = 0; quad < 8; ++quad) {
-      const Ints weights = Load(quants + quad * kLineBytes);
-      const Ints magnitudes = _mm256_abs_epi8(weights);
-      for (int r = 0; r < R; ++r) {
-        const Ints values = Broadcast4(x[r] + u * kBlockColumns + 4 * quad);
-        const Ints pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(values, weights));
-        dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs, ones));
-        Pin(dots[r]);
-      }
+      AddByteQuad(Load(quants + quad * kLineBytes), x, u * kBlockColumns + 4 * quad, dots);
     }
     FlushUnit<false>(run, rows, u, dots, sums);
   }
@@ -336,11 +293,16 @@ void Bytes(const GroupPass& pass) {
       pass, [&](const BlockRun& run, float* out) { ByteTiles(run, pass, out); });
 }
 
+}  // namespace blocks
 }  // namespace
 }  // namespace avx2
 
-void MatMulQ4BlockAvx2(const GroupPass& pass) { avx2::Nibbles<avx2::Q4Block>(pass); }
-void MatMulQ5BlockAvx2(const GroupPass& pass) { avx2::Nibbles<avx2::Q5Block>(pass); }
-void MatMulQ8BlockAvx2(const GroupPass& pass) { avx2::Bytes(pass); }
+void MatMulQ4BlockAvx2(const GroupPass& pass) {
+  avx2::blocks::Nibbles<avx2::blocks::Q4Block>(pass);
+}
+void MatMulQ5BlockAvx2(const GroupPass& pass) {
+  avx2::blocks::Nibbles<avx2::blocks::Q5Block>(pass);
+}
+void MatMulQ8BlockAvx2(const GroupPass& pass) { avx2::blocks::Bytes(pass); }
 
 }  // namespace tahmin::kernels

@@ -1,7 +1,9 @@
 // Integer matmul kernels for AVX-512 with VNNI: the 16 lanes of a group fill one register, vpdpbusd
 // adds four products of a lane into 32 bits without saturation, up to eight activation rows share
-// an unpacked weight register. The order of float operations depends on (layout, activation block)
-// alone.
+// an unpacked weight register: a tile of n rows for n left over, so that nothing is unpacked twice
+// below nine rows. Sums stay integers for an activation block; its float sum waits in pass.out, so
+// that eight rows fit the 32 registers without a spill. The order of float operations depends on
+// (layout, activation block) alone.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -20,6 +22,9 @@ using Floats = __m512;
 
 constexpr int64_t kPrefetchBytes = 4096;  // how far ahead of the reads to prefetch
 constexpr int kRunUnits = 8;              // block units per tile call: 256 columns
+constexpr int kMaxTileRows = 8;           // activation rows that share a weight register
+// Sums per row of a tile: with few rows, one chain of vpdpbusd would be bound by its latency.
+constexpr int Chains(int rows) { return rows <= 2 ? 2 : 1; }
 
 TAHMIN_INLINE Ints Load(const uint8_t* bytes) { return _mm512_loadu_si512(bytes); }
 
@@ -27,6 +32,19 @@ TAHMIN_INLINE Ints Broadcast4(const void* bytes) {
   int32_t word;
   __builtin_memcpy(&word, bytes, 4);
   return _mm512_set1_epi32(word);
+}
+
+// sum += weights . four activations, in every lane. GCC 12 does not fold the broadcast into the
+// instruction by itself: one more instruction and register for each.
+TAHMIN_INLINE void AddDot(Ints& sum, Ints weights, const int8_t* values) {
+#ifdef TAHMIN_EMULATED_INTRINSICS
+  sum = _mm512_dpbusd_epi32(sum, weights, Broadcast4(values));
+#else
+  using Word = int32_t __attribute__((aligned(1), may_alias));
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+          : "+v"(sum)
+          : "v"(weights), "m"(*reinterpret_cast<const Word*>(values)));
+#endif
 }
 
 TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
@@ -61,38 +79,45 @@ TAHMIN_INLINE void UnpackLine(const uint8_t* quants, Ints& even, Ints& odd) {
   }
 }
 
-// dots[r] += quants . x[r] over one line (8 columns).
-template <int kPlaneBits, int kLine, int R>
+// sums[r] += quants . x[r] over one line (8 columns), spread over the chains.
+template <int kPlaneBits, int kLine, int R, int C>
 TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                           Ints (&dots)[R]) {
+                           Ints (&sums)[R][C]) {
   Ints even, odd;
   UnpackLine<kPlaneBits, kLine>(quants, even, odd);
   for (int r = 0; r < R; ++r) {
     const int8_t* values = x[r] + column + 8 * kLine;
-    dots[r] = _mm512_dpbusd_epi32(dots[r], even, Broadcast4(values));
-    dots[r] = _mm512_dpbusd_epi32(dots[r], odd, Broadcast4(values + 4));
+    AddDot(sums[r][0], even, values);
+    AddDot(sums[r][C - 1], odd, values + 4);
   }
 }
 
-template <int kPlaneBits, int kFirstLine, int R>
+template <int kPlaneBits, int kFirstLine, int R, int C>
 TAHMIN_INLINE void AddTwoLines(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                               Ints (&dots)[R]) {
-  AddLine<kPlaneBits, kFirstLine>(quants, x, column, dots);
-  AddLine<kPlaneBits, kFirstLine + 1>(quants, x, column, dots);
+                               Ints (&sums)[R][C]) {
+  AddLine<kPlaneBits, kFirstLine>(quants, x, column, sums);
+  AddLine<kPlaneBits, kFirstLine + 1>(quants, x, column, sums);
 }
 
-template <int R>
-TAHMIN_INLINE void Clear(Ints (&values)[R]) {
-  for (int r = 0; r < R; ++r) values[r] = _mm512_setzero_si512();
-}
-
-// total += part * scale, lane by lane; clears part.
-template <int R>
-TAHMIN_INLINE void AddScaled(Ints scale, Ints (&part)[R], Ints (&total)[R]) {
+template <int R, int C>
+TAHMIN_INLINE void Clear(Ints (&values)[R][C]) {
   for (int r = 0; r < R; ++r) {
-    total[r] = _mm512_add_epi32(total[r], _mm512_mullo_epi32(part[r], scale));
-    part[r] = _mm512_setzero_si512();
+    for (int c = 0; c < C; ++c) values[r][c] = _mm512_setzero_si512();
   }
+}
+
+template <int C>
+TAHMIN_INLINE Ints Total(const Ints (&chains)[C]) {
+  return C == 1 ? chains[0] : _mm512_add_epi32(chains[0], chains[C - 1]);
+}
+
+// dots += sums * scale, lane by lane; clears sums.
+template <int R, int C>
+TAHMIN_INLINE void AddScaled(Ints scale, Ints (&sums)[R][C], Ints (&dots)[R][1]) {
+  for (int r = 0; r < R; ++r) {
+    dots[r][0] = _mm512_add_epi32(dots[r][0], _mm512_mullo_epi32(Total(sums[r]), scale));
+  }
+  Clear(sums);
 }
 
 // Of each lane's pair of 16-bit numbers, the first or the second one, sign-extended.
@@ -111,7 +136,7 @@ TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
   }
 }
 
-// Calls tile(integer constant R, first row) so that the tiles of 8, 4, 2 and 1 rows cover all rows.
+// Calls tile(constant R, first row) so that tiles of up to kMaxTileRows rows cover all rows.
 template <int R>
 struct TileRows {
   static constexpr int kRows = R;
@@ -119,35 +144,40 @@ struct TileRows {
 template <typename Tile>
 TAHMIN_INLINE void ForEachTile(int32_t num_rows, Tile tile) {
   int32_t row = 0;
-  for (; row + 8 <= num_rows; row += 8) tile(TileRows<8>(), row);
-  if (row + 4 <= num_rows) {
-    tile(TileRows<4>(), row);
-    row += 4;
+  for (; row + kMaxTileRows <= num_rows; row += kMaxTileRows) tile(TileRows<8>(), row);
+  switch (num_rows - row) {
+    case 7:
+      return tile(TileRows<7>(), row);
+    case 6:
+      return tile(TileRows<6>(), row);
+    case 5:
+      return tile(TileRows<5>(), row);
+    case 4:
+      return tile(TileRows<4>(), row);
+    case 3:
+      return tile(TileRows<3>(), row);
+    case 2:
+      return tile(TileRows<2>(), row);
+    case 1:
+      return tile(TileRows<1>(), row);
+    default:
+      return;
   }
-  if (row + 2 <= num_rows) {
-    tile(TileRows<2>(), row);
-    row += 2;
-  }
-  if (row < num_rows) tile(TileRows<1>(), row);
 }
 
 // ---- Super layouts -----------------------------------------------------------------------------
 
-struct Q4Super {
-  static constexpr int kPlaneBits = 0, kScaleColumns = 32;
-  static constexpr bool kHasMin = true;
-};
-struct Q5Super {
-  static constexpr int kPlaneBits = 1, kScaleColumns = 32;
-  static constexpr bool kHasMin = true;
-};
-struct Q6Super {
-  static constexpr int kPlaneBits = 2, kScaleColumns = 16;
-  static constexpr bool kHasMin = false;
-};
-struct Q2Super {
-  static constexpr int kPlaneBits = 0, kScaleColumns = 16;
-  static constexpr bool kHasMin = true;
+template <int kPlaneBitsOf, int kScaleColumnsOf, bool kHasMinOf>
+struct SuperLayout {
+  static constexpr int kPlaneBits = kPlaneBitsOf;
+  static constexpr int kScaleColumns = kScaleColumnsOf, kPairColumns = 2 * kScaleColumns;
+  static constexpr bool kHasMin = kHasMinOf;
+  static constexpr int kScaleBytes = kSuperColumns / kScaleColumns * kLanes;
+  static constexpr int kMinBytes = kHasMin ? kScaleBytes : 0;
+  static constexpr int kQuantBytes = kNibbleBytes + kPlaneBits * kLineBytes;
+  static constexpr int kNumRuns = kSuperColumns / kBlockColumns;
+  static constexpr int kUnitBytes = kScaleBytes + kMinBytes + kNumRuns * kQuantBytes;
+  static constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
 };
 
 struct SuperUnit {
@@ -155,6 +185,9 @@ struct SuperUnit {
   const uint8_t* scales;
   const uint8_t* mins;
   const uint8_t* quants;
+  const uint8_t* ahead;  // to prefetch, or null
+  int64_t column;        // first column
+  int32_t block;         // activation columns that share one scale
 };
 
 template <typename L>
@@ -164,115 +197,116 @@ TAHMIN_INLINE Ints LoadPairs(const uint8_t* scales, int pair) {
   return L::kHasMin ? _mm512_cvtepu8_epi16(bytes) : _mm512_cvtepi8_epi16(bytes);
 }
 
-// The sum over kColumns columns from `column` of the unit of min (or scale) times activation sums.
-template <typename L, int kColumns>
-TAHMIN_INLINE Ints MinDot(const uint8_t* mins, const QuantizedRow& row, int64_t row_column,
-                          int column) {
-  constexpr int kPairColumns = 2 * L::kScaleColumns;
-  const int16_t* sums =
-      L::kScaleColumns == 16 ? row.sums16 + row_column / 16 : row.sums32 + row_column / 32;
-  if constexpr (kColumns < kPairColumns) {
-    const Ints pairs = LoadPairs<L>(mins, column / kPairColumns);
-    const bool is_second = column % kPairColumns != 0;
-    const Ints mask = _mm512_set1_epi32(is_second ? static_cast<int>(0xFFFF0000u) : 0xFFFF);
-    return _mm512_madd_epi16(_mm512_and_si512(pairs, mask),
-                             Broadcast4(sums + column / kPairColumns * 2));
-  } else {
-    Ints total = _mm512_setzero_si512();
-    for (int i = 0; i < kColumns / kPairColumns; ++i) {
-      const int pair = column / kPairColumns + i;
-      total = _mm512_add_epi32(
-          total, _mm512_madd_epi16(LoadPairs<L>(mins, pair), Broadcast4(sums + 2 * pair)));
+// The sums over one activation block, which starts at `column` of the unit, of min (or scale) times
+// activation sums: one chain of 16-bit pair dots.
+template <typename L, int R>
+TAHMIN_INLINE void MinDots(const SuperUnit& unit, const QuantizedRow* rows, int column,
+                           Ints (&totals)[R][1]) {
+  const uint8_t* mins = L::kHasMin ? unit.mins : unit.scales;
+  const int first = column / L::kPairColumns;
+  const int num_pairs = unit.block < L::kPairColumns ? 1 : unit.block / L::kPairColumns;
+  int32_t mask = -1;  // of a pair that spans two activation blocks, one counts
+  if (unit.block < L::kPairColumns) mask = column % L::kPairColumns != 0 ? -65536 : 65535;
+  Clear(totals);
+  for (int pair = first; pair < first + num_pairs; ++pair) {
+    const Ints pairs = _mm512_and_si512(LoadPairs<L>(mins, pair), _mm512_set1_epi32(mask));
+    const int64_t at = unit.column / L::kScaleColumns + 2 * pair;
+    for (int r = 0; r < R; ++r) {
+      const int16_t* sums = L::kScaleColumns == 16 ? rows[r].sums16 : rows[r].sums32;
+      totals[r][0] = _mm512_dpwssd_epi32(totals[r][0], pairs, Broadcast4(sums + at));
     }
-    return total;
   }
 }
 
-// out += scale of the activation block * (d * dots - m * min dots), kColumns columns from `column`.
-template <typename L, int kColumns, int R>
-TAHMIN_INLINE void Flush(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
-                         int column, Ints (&dots)[R], Floats (&out)[R]) {
+// out += scale of the activation block * (d * dots - m * min dots) for the activation block that
+// starts at `column` of the unit. Not inlined: the registers of the tile are its own.
+template <typename L, int R>
+__attribute__((noinline)) void Flush(const SuperUnit& unit, const QuantizedRow* rows, int column,
+                                     const Ints (&dots)[R][1], float* out) {
+  Ints min_dots[R][1];
+  MinDots<L>(unit, rows, column, min_dots);
+  const int64_t activation_block = (unit.column + column) / unit.block;
   const Floats d = LoadHalves(unit.halves);
   for (int r = 0; r < R; ++r) {
-    const Floats scale = _mm512_set1_ps(rows[r].scales[(row_column + column) / kColumns]);
-    const Ints min_dots =
-        MinDot<L, kColumns>(L::kHasMin ? unit.mins : unit.scales, rows[r], row_column, column);
+    const Floats scale = _mm512_set1_ps(rows[r].scales[activation_block]);
+    Floats sum = _mm512_loadu_ps(out + r * kLanes);
     if constexpr (L::kHasMin) {
       const Floats m = LoadHalves(unit.halves + kHalvesBytes);
-      out[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(d, scale), out[r]);
-      out[r] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min_dots), _mm512_mul_ps(m, scale), out[r]);
+      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r][0]), _mm512_mul_ps(d, scale), sum);
+      sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min_dots[r][0]), _mm512_mul_ps(m, scale), sum);
     } else {
-      const Ints centred = _mm512_sub_epi32(dots[r], _mm512_slli_epi32(min_dots, 5));
-      out[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_mul_ps(d, scale), out[r]);
+      const Ints centred = _mm512_sub_epi32(dots[r][0], _mm512_slli_epi32(min_dots[r][0], 5));
+      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_mul_ps(d, scale), sum);
     }
-    dots[r] = _mm512_setzero_si512();
+    _mm512_storeu_ps(out + r * kLanes, sum);
   }
 }
 
-// out[r] += unit . rows[r]; row_column is the unit's first column.
-template <typename L, int kBlock, int R>
-TAHMIN_INLINE void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, int64_t row_column,
-                             float* out) {
-  constexpr int kQuantBytes = kNibbleBytes + L::kPlaneBits * kLineBytes;
-  const int8_t* x[R];
-  Ints part[R], dots[R];
-  Floats sums[R];
-  Clear(part);
+// The same of the registers of a tile, which are cleared.
+template <typename L, int R>
+TAHMIN_INLINE void FlushAndClear(const SuperUnit& unit, const QuantizedRow* rows, int column,
+                                 Ints (&dots)[R][1], float* out) {
+  Ints copy[R][1];
+  for (int r = 0; r < R; ++r) copy[r][0] = dots[r][0];
+  Flush<L>(unit, rows, column, copy, out);
   Clear(dots);
-  for (int r = 0; r < R; ++r) {
-    x[r] = rows[r].values + row_column;
-    sums[r] = _mm512_loadu_ps(out + r * kLanes);
-  }
-  const uint8_t* quants = unit.quants;
-  for (int at = 0; at < kSuperColumns; at += 32) {
-    const Ints pairs = LoadPairs<L>(unit.scales, at / (2 * L::kScaleColumns));
-    AddTwoLines<L::kPlaneBits, 0>(quants, x, at, part);
-    if constexpr (L::kScaleColumns == 16) AddScaled(First(pairs), part, dots);
-    AddTwoLines<L::kPlaneBits, 2>(quants, x, at, part);
-    const bool is_first = L::kScaleColumns == 32 && at % 64 == 0;
-    AddScaled(is_first ? First(pairs) : Second(pairs), part, dots);
-    quants += kQuantBytes;
-    if ((at + 32) % kBlock == 0) {
-      Flush<L, kBlock>(unit, rows, row_column, at + 32 - kBlock, dots, sums);
-    }
-  }
-  for (int r = 0; r < R; ++r) _mm512_storeu_ps(out + r * kLanes, sums[r]);
 }
 
-template <typename L, int kBlock>
-void SuperGroup(const GroupPass& pass) {
-  constexpr int kScaleBytes = kSuperColumns / L::kScaleColumns * kLanes;
-  constexpr int kMinBytes = L::kHasMin ? kScaleBytes : 0;
-  constexpr int kUnitBytes =
-      kScaleBytes + kMinBytes +
-      kSuperColumns / kBlockColumns * (kNibbleBytes + L::kPlaneBits * kLineBytes);
-  constexpr int kUnitHalves = (L::kHasMin ? 2 : 1) * kHalvesBytes;
-  ClearOut(pass);
-  const uint8_t* ahead = pass.group + kPrefetchBytes;
-  for (int64_t u = 0; u < pass.columns / kSuperColumns; ++u) {
-    const uint8_t* bytes = pass.group + pass.halves_bytes + u * kUnitBytes;
-    const SuperUnit unit{pass.group + u * kUnitHalves, bytes, bytes + kScaleBytes,
-                         bytes + kScaleBytes + kMinBytes};
-    Prefetch(ahead, kUnitBytes + kUnitHalves);
-    ahead += kUnitBytes + kUnitHalves;
-    ForEachTile(pass.num_rows, [&](auto tile, int32_t row) {
-      SuperTile<L, kBlock, decltype(tile)::kRows>(unit, pass.rows + row, u * kSuperColumns,
-                                                  pass.out + row * kLanes);
-    });
+// dots += scale * (quants . x) over 32 columns, the kPart'th of 64 that start at `column`.
+template <typename L, int kPart, int R>
+TAHMIN_INLINE void AddRun(const SuperUnit& unit, const int8_t* const (&x)[R], int column,
+                          Ints (&dots)[R][1]) {
+  const int at = column + kPart * kBlockColumns;
+  const int run = column / kBlockColumns + kPart;
+  if (unit.ahead != nullptr) {
+    constexpr int kBytes = (L::kUnitBytes + L::kUnitHalves) / L::kNumRuns;
+    Prefetch(unit.ahead + run * kBytes, kBytes);
+  }
+  const uint8_t* quants = unit.quants + run * L::kQuantBytes;
+  const Ints pairs = LoadPairs<L>(unit.scales, at / L::kPairColumns);
+  Ints sums[R][Chains(R)];
+  Clear(sums);
+  AddTwoLines<L::kPlaneBits, 0>(quants, x, at, sums);
+  if constexpr (L::kScaleColumns == 16) AddScaled(First(pairs), sums, dots);
+  AddTwoLines<L::kPlaneBits, 2>(quants, x, at, sums);
+  const bool is_first = L::kScaleColumns == 32 && kPart == 0;
+  AddScaled(is_first ? First(pairs) : Second(pairs), sums, dots);
+}
+
+// out[r] += unit . rows[r].
+template <typename L, int R>
+void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, float* out) {
+  const int block = unit.block;
+  const int8_t* x[R];
+  for (int r = 0; r < R; ++r) x[r] = rows[r].values + unit.column;
+  Ints dots[R][1];
+  Clear(dots);
+  for (int column = 0; column < kSuperColumns; column += 64) {
+    AddRun<L, 0>(unit, x, column, dots);
+    if (block == 32) FlushAndClear<L>(unit, rows, column, dots, out);
+    AddRun<L, 1>(unit, x, column, dots);
+    if ((column + 64) % block == 0) FlushAndClear<L>(unit, rows, column + 64 - block, dots, out);
   }
 }
 
 template <typename L>
 void Super(const GroupPass& pass) {
-  switch (pass.block) {
-    case 32:
-      return SuperGroup<L, 32>(pass);
-    case 64:
-      return SuperGroup<L, 64>(pass);
-    case 128:
-      return SuperGroup<L, 128>(pass);
-    default:
-      return SuperGroup<L, 256>(pass);
+  ClearOut(pass);
+  // Both sections of the group, and of the next one, once each.
+  const uint8_t* ahead = pass.group + pass.halves_bytes + kPrefetchBytes;
+  for (int64_t u = 0; u < pass.columns / kSuperColumns; ++u) {
+    const uint8_t* bytes = pass.group + pass.halves_bytes + u * L::kUnitBytes;
+    SuperUnit unit{pass.group + u * L::kUnitHalves,
+                   bytes,
+                   bytes + L::kScaleBytes,
+                   bytes + L::kScaleBytes + L::kMinBytes,
+                   ahead + u * (L::kUnitBytes + L::kUnitHalves),
+                   u * kSuperColumns,
+                   pass.block};
+    ForEachTile(pass.num_rows, [&](auto tile, int32_t row) {
+      SuperTile<L, decltype(tile)::kRows>(unit, pass.rows + row, pass.out + row * kLanes);
+      unit.ahead = nullptr;
+    });
   }
 }
 
@@ -280,9 +314,9 @@ void Super(const GroupPass& pass) {
 
 struct NibbleBlock {
   static constexpr int kQuantBytes = kNibbleBytes;
-  template <int R>
+  template <int R, int C>
   TAHMIN_INLINE void Add(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                         Ints (&dots)[R]) {
+                         Ints (&dots)[R][C]) {
     AddTwoLines<0, 0>(quants, x, column, dots);
     AddTwoLines<0, 2>(quants, x, column, dots);
   }
@@ -290,9 +324,9 @@ struct NibbleBlock {
 
 struct FiveBitBlock {
   static constexpr int kQuantBytes = kNibbleBytes + kBitPlaneBytes;
-  template <int R>
+  template <int R, int C>
   TAHMIN_INLINE void Add(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                         Ints (&dots)[R]) {
+                         Ints (&dots)[R][C]) {
     AddTwoLines<1, 0>(quants, x, column, dots);
     AddTwoLines<1, 2>(quants, x, column, dots);
   }
@@ -301,15 +335,13 @@ struct FiveBitBlock {
 // Signed weights become unsigned by adding 128, which is the zero point of the pass.
 struct ByteBlock {
   static constexpr int kQuantBytes = kByteQuantBytes;
-  template <int R>
+  template <int R, int C>
   TAHMIN_INLINE void Add(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                         Ints (&dots)[R]) {
+                         Ints (&dots)[R][C]) {
     const Ints top_bit = _mm512_set1_epi8(static_cast<char>(-128));
     for (int quad = 0; quad < 8; ++quad) {
       const Ints weights = _mm512_xor_si512(Load(quants + quad * kLineBytes), top_bit);
-      for (int r = 0; r < R; ++r) {
-        dots[r] = _mm512_dpbusd_epi32(dots[r], weights, Broadcast4(x[r] + column + 4 * quad));
-      }
+      for (int r = 0; r < R; ++r) AddDot(dots[r][quad % C], weights, x[r] + column + 4 * quad);
     }
   }
 };
@@ -318,39 +350,57 @@ struct ByteBlock {
 struct BlockRun {
   const uint8_t* halves;  // d [16], then m [16] with kHasMin, per unit
   const uint8_t* quants;
-  int64_t column;  // first column
+  const uint8_t* ahead;  // to prefetch, or null
+  int64_t column;        // first column
   int32_t num_units;
   int32_t block_shift;  // log2 of the activation block
   int32_t zero_point;
 };
 
+// out[r] += d * scale * dot (+ m * scaled sum) of unit u.
+template <bool kHasMin, int R, int C>
+TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int32_t u,
+                             const Ints (&dots)[R][C], Floats (&out)[R]) {
+  const int64_t column = run.column + u * kBlockColumns;
+  const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes;
+  const Floats d = LoadHalves(halves);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const Floats scale = _mm512_set1_ps(rows[r].scales[column >> run.block_shift]);
+    out[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(Total(dots[r])), _mm512_mul_ps(d, scale), out[r]);
+    if constexpr (kHasMin) {
+      const Floats m = LoadHalves(halves + kHalvesBytes);
+      const Floats sum = _mm512_set1_ps(rows[r].scaled_sums[column / kBlockColumns]);
+      out[r] = _mm512_fmadd_ps(m, sum, out[r]);
+    }
+  }
+}
+
 template <typename L, bool kHasMin, int R>
-TAHMIN_INLINE void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
+void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
   const int8_t* x[R];
   Floats sums[R];
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     x[r] = rows[r].values + run.column;
     sums[r] = _mm512_loadu_ps(out + r * kLanes);
   }
   for (int32_t u = 0; u < run.num_units; ++u) {
-    const int64_t column = run.column + u * kBlockColumns;
-    Ints dots[R];
-    for (int r = 0; r < R; ++r) {
-      const int32_t sum = rows[r].sums32[column / kBlockColumns];
-      dots[r] = kHasMin ? _mm512_setzero_si512() : _mm512_set1_epi32(-run.zero_point * sum);
+    if (run.ahead != nullptr) {
+      constexpr int kBytes = L::kQuantBytes + (kHasMin ? 2 : 1) * kHalvesBytes;
+      Prefetch(run.ahead + u * kBytes, kBytes);
     }
-    L::Add(run.quants + u * L::kQuantBytes, x, u * kBlockColumns, dots);
-    const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes;
-    const Floats d = LoadHalves(halves);
-    for (int r = 0; r < R; ++r) {
-      const Floats scale = _mm512_set1_ps(rows[r].scales[column >> run.block_shift]);
-      sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(d, scale), sums[r]);
-      if constexpr (kHasMin) {
-        const Floats m = LoadHalves(halves + kHalvesBytes);
-        const Floats sum = _mm512_set1_ps(rows[r].scaled_sums[column / kBlockColumns]);
-        sums[r] = _mm512_fmadd_ps(m, sum, sums[r]);
+    Ints dots[R][Chains(R)];
+    Clear(dots);
+    if constexpr (!kHasMin) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const int32_t sum = rows[r].sums32[run.column / kBlockColumns + u];
+        dots[r][0] = _mm512_set1_epi32(-run.zero_point * sum);
       }
     }
+    L::Add(run.quants + u * L::kQuantBytes, x, u * kBlockColumns, dots);
+    FlushUnit<kHasMin>(run, rows, u, dots, sums);
   }
   for (int r = 0; r < R; ++r) _mm512_storeu_ps(out + r * kLanes, sums[r]);
 }
@@ -360,22 +410,19 @@ void BlockGroup(const GroupPass& pass, int32_t zero_point) {
   constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
   ClearOut(pass);
   const int32_t block_shift = __builtin_ctz(static_cast<unsigned>(pass.block));
-  const uint8_t* ahead = pass.group + kPrefetchBytes;
+  const uint8_t* ahead = pass.group + pass.halves_bytes + kPrefetchBytes;
   const int64_t num_units = pass.columns / kBlockColumns;
   for (int64_t u = 0; u < num_units; u += kRunUnits) {
-    const int32_t count =
-        static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits);
-    const int64_t ahead_bytes = count * (L::kQuantBytes + kUnitHalves);
-    Prefetch(ahead, ahead_bytes);
-    ahead += ahead_bytes;
-    const BlockRun run{pass.group + u * kUnitHalves,
-                       pass.group + pass.halves_bytes + u * L::kQuantBytes,
-                       u * kBlockColumns,
-                       count,
-                       block_shift,
-                       zero_point};
+    BlockRun run{pass.group + u * kUnitHalves,
+                 pass.group + pass.halves_bytes + u * L::kQuantBytes,
+                 ahead + u * (L::kQuantBytes + kUnitHalves),
+                 u * kBlockColumns,
+                 static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits),
+                 block_shift,
+                 zero_point};
     ForEachTile(pass.num_rows, [&](auto tile, int32_t row) {
       BlockTile<L, kHasMin, decltype(tile)::kRows>(run, pass.rows + row, pass.out + row * kLanes);
+      run.ahead = nullptr;
     });
   }
 }
@@ -392,10 +439,10 @@ void Bytes(const GroupPass& pass) { BlockGroup<ByteBlock, false>(pass, 128); }
 }  // namespace avx512_vnni
 
 const MatMulTable kMatMulAvx512Vnni = {{
-    avx512_vnni::Super<avx512_vnni::Q4Super>,
-    avx512_vnni::Super<avx512_vnni::Q5Super>,
-    avx512_vnni::Super<avx512_vnni::Q6Super>,
-    avx512_vnni::Super<avx512_vnni::Q2Super>,
+    avx512_vnni::Super<avx512_vnni::SuperLayout<0, 32, true>>,
+    avx512_vnni::Super<avx512_vnni::SuperLayout<1, 32, true>>,
+    avx512_vnni::Super<avx512_vnni::SuperLayout<2, 16, false>>,
+    avx512_vnni::Super<avx512_vnni::SuperLayout<0, 16, true>>,
     avx512_vnni::Nibbles<avx512_vnni::NibbleBlock>,
     avx512_vnni::Nibbles<avx512_vnni::FiveBitBlock>,
     avx512_vnni::Bytes,

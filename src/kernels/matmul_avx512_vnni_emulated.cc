@@ -48,6 +48,7 @@ inline simde__m512 HalfToFloats(__m256i a) {
 }  // namespace emulation
 }  // namespace tahmin::kernels
 
+#define TAHMIN_EMULATED_INTRINSICS
 #define __m512i simde__m512i
 #define __m512 simde__m512
 #define _mm512_loadu_si512 simde_mm512_loadu_si512
@@ -72,7 +73,7 @@ inline simde__m512 HalfToFloats(__m256i a) {
 #define _mm512_add_epi32 simde_mm512_add_epi32
 #define _mm512_sub_epi32 simde_mm512_sub_epi32
 #define _mm512_mullo_epi32 simde_mm512_mullo_epi32
-#define _mm512_madd_epi16 simde_mm512_madd_epi16
+#define _mm512_dpwssd_epi32 simde_mm512_dpwssd_epi32
 #define _mm512_dpbusd_epi32 simde_mm512_dpbusd_epi32
 #define _mm512_cvtepu8_epi16 emulation::UnsignedToShort
 #define _mm512_cvtepi8_epi16 simde_mm512_cvtepi8_epi16

@@ -71,7 +71,9 @@ void MatMulQ5BlockAvx2(const GroupPass& pass);
 void MatMulQ8BlockAvx2(const GroupPass& pass);
 
 extern const MatMulTable kMatMulPortable;
+extern const MatMulTable kMatMulNeonDot;
 extern const MatMulTable kMatMulAvx2;
+extern const MatMulTable kMatMulAvxVnni;
 extern const MatMulTable kMatMulAvx512Vnni;
 
 }  // namespace tahmin::kernels

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -49,6 +50,12 @@ class PackedMatrix {
   static absl::StatusOr<PackedMatrix> Pack(TensorType type, int64_t rows, int64_t columns,
                                            std::span<const uint8_t> blocks, ThreadPool& pool);
 
+  // The same from rows that are made as they are packed: write_row puts the GGUF blocks of one row
+  // where it is told, called once a row from any of the pool's threads.
+  using WriteRow = std::function<void(int64_t row, std::span<uint8_t> blocks)>;
+  static absl::StatusOr<PackedMatrix> PackRows(TensorType type, int64_t rows, int64_t columns,
+                                               const WriteRow& write_row, ThreadPool& pool);
+
   // What Pack will allocate, for the memory plan. 0 for a type that is no weight.
   static size_t PackedBytes(TensorType type, int64_t rows, int64_t columns);
 
@@ -73,6 +80,9 @@ class PackedMatrix {
   int32_t zero_point() const { return zero_point_; }
 
  private:
+  // Shapes and allocates; the groups are zero.
+  static absl::StatusOr<PackedMatrix> Prepare(TensorType type, int64_t rows, int64_t columns);
+
   PackedLayout layout_ = PackedLayout::kF32;
   TensorType source_type_ = TensorType::kF32;
   bool has_min_ = false;

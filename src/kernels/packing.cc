@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
@@ -327,8 +328,29 @@ size_t GroupBytes(const PackedGeometry& geometry, int64_t columns) {
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 
-absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, int64_t columns,
-                                                std::span<const uint8_t> blocks, ThreadPool& pool) {
+namespace {
+
+// Bytes of a row in GGUF blocks; the type and the columns are checked.
+size_t RowBytes(TensorType type, int64_t columns) {
+  const TensorTypeTraits& traits = *FindTensorType(static_cast<uint32_t>(type));
+  return static_cast<size_t>(columns / traits.block_elements) * traits.block_bytes;
+}
+
+// Packs the rows of one group; row_blocks(row) are a row's GGUF blocks.
+template <typename RowBlocks>
+void PackGroup(const PackedMatrix& matrix, int64_t group, uint8_t* bytes, RowBlocks&& row_blocks) {
+  const PackedGeometry& geometry = *FindPackedGeometry(matrix.source_type());
+  const PackRowFunction pack_row = RowPacker(matrix.source_type());
+  const GroupWriter writer{geometry, bytes, bytes + matrix.halves_bytes()};
+  const int64_t end = std::min(matrix.rows(), (group + 1) * kRowGroup);
+  for (int64_t row = group * kRowGroup; row < end; ++row) {
+    pack_row(row_blocks(row), matrix.columns() / geometry.unit_columns, row % kRowGroup, writer);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PackedMatrix> PackedMatrix::Prepare(TensorType type, int64_t rows, int64_t columns) {
   const PackedGeometry* geometry = FindPackedGeometry(type);
   const TensorTypeTraits* traits = FindTensorType(static_cast<uint32_t>(type));
   if (geometry == nullptr || traits == nullptr) {
@@ -340,12 +362,6 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, i
         fmt::format("expected a positive number of rows and of columns in multiples of {} for {}, "
                     "found {} x {}",
                     traits->block_elements, traits->name, rows, columns));
-  }
-  const size_t row_bytes =
-      static_cast<size_t>(columns / traits->block_elements) * traits->block_bytes;
-  if (blocks.size() / row_bytes != static_cast<size_t>(rows) || blocks.size() % row_bytes != 0) {
-    return absl::InvalidArgumentError(fmt::format("expected {} rows of {} bytes, found {} bytes",
-                                                  rows, row_bytes, blocks.size()));
   }
   absl::StatusOr<AlignedBuffer> buffer = AlignedBuffer::Create(PackedBytes(type, rows, columns));
   if (!buffer.ok()) return buffer.status();
@@ -360,17 +376,42 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, i
   matrix.halves_bytes_ = HalvesBytes(*geometry, columns);
   matrix.group_bytes_ = GroupBytes(*geometry, columns);
   matrix.buffer_ = *std::move(buffer);
+  return matrix;
+}
 
-  const PackRowFunction pack_row = RowPacker(type);
-  uint8_t* packed = matrix.buffer_.data();
-  pool.ParallelFor(matrix.num_groups(), [&](int64_t group, int) {
-    uint8_t* bytes = packed + group * matrix.group_bytes_;
-    const GroupWriter writer{*geometry, bytes, bytes + matrix.halves_bytes_};
-    const int64_t end = std::min(rows, (group + 1) * kRowGroup);
-    for (int64_t row = group * kRowGroup; row < end; ++row) {
-      pack_row(blocks.data() + row * row_bytes, columns / geometry->unit_columns, row % kRowGroup,
-               writer);
-    }
+absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, int64_t columns,
+                                                std::span<const uint8_t> blocks, ThreadPool& pool) {
+  // The size first: a wrong one must not cost an allocation.
+  const TensorTypeTraits* traits = FindTensorType(static_cast<uint32_t>(type));
+  const bool is_sound = traits != nullptr && FindPackedGeometry(type) != nullptr && rows > 0 &&
+                        columns > 0 && columns % traits->block_elements == 0;
+  const size_t row_bytes = is_sound ? RowBytes(type, columns) : 0;
+  if (is_sound &&
+      (blocks.size() / row_bytes != static_cast<size_t>(rows) || blocks.size() % row_bytes != 0)) {
+    return absl::InvalidArgumentError(fmt::format("expected {} rows of {} bytes, found {} bytes",
+                                                  rows, row_bytes, blocks.size()));
+  }
+  absl::StatusOr<PackedMatrix> matrix = Prepare(type, rows, columns);
+  if (!matrix.ok()) return matrix;
+  uint8_t* packed = matrix->buffer_.data();
+  pool.ParallelFor(matrix->num_groups(), [&](int64_t group, int) {
+    PackGroup(*matrix, group, packed + group * matrix->group_bytes_,
+              [&](int64_t row) { return blocks.data() + row * row_bytes; });
+  });
+  return matrix;
+}
+
+absl::StatusOr<PackedMatrix> PackedMatrix::PackRows(TensorType type, int64_t rows, int64_t columns,
+                                                    const WriteRow& write_row, ThreadPool& pool) {
+  absl::StatusOr<PackedMatrix> matrix = Prepare(type, rows, columns);
+  if (!matrix.ok()) return matrix;
+  uint8_t* packed = matrix->buffer_.data();
+  pool.ParallelFor(matrix->num_groups(), [&](int64_t group, int) {
+    std::vector<uint8_t> blocks(RowBytes(type, columns));
+    PackGroup(*matrix, group, packed + group * matrix->group_bytes_, [&](int64_t row) {
+      write_row(row, blocks);
+      return blocks.data();
+    });
   });
   return matrix;
 }

@@ -1,0 +1,28 @@
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/machine_limits_loops.h"
+
+namespace tahmin::kernels {
+
+int64_t Int8PeakLoopAvxVnni(int64_t iterations) {
+  __m256i chains[kPeakChains];
+  for (int i = 0; i < kPeakChains; ++i) chains[i] = _mm256_setzero_si256();
+  __m256i weights = _mm256_set1_epi8(3);
+  __m256i activations = _mm256_set1_epi8(-5);
+  for (int64_t round = 0; round < iterations; ++round) {
+    // The compiler must not see that the operands never change.
+    asm volatile("" : "+x"(weights), "+x"(activations));
+#pragma GCC unroll 12
+    for (int i = 0; i < kPeakChains; ++i) {
+      chains[i] = _mm256_dpbusd_avx_epi32(chains[i], weights, activations);
+      asm volatile("" : "+x"(chains[i]));
+    }
+  }
+  __m256i sum = chains[0];
+  for (int i = 1; i < kPeakChains; ++i) sum = _mm256_add_epi32(sum, chains[i]);
+  return _mm256_extract_epi64(sum, 0);
+}
+
+}  // namespace tahmin::kernels
