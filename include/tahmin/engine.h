@@ -96,6 +96,7 @@ class Engine {
   const Model* draft_model() const;  // null: none loaded
   const GgufFile& file() const;
   int64_t context_tokens() const;
+  int64_t draft_context_tokens() const;  // beyond it the draft model stops drafting
   int32_t num_threads() const;
   ThreadPool& pool();
   void SetNumThreads(int32_t num_threads);  // between requests

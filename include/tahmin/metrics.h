@@ -18,6 +18,8 @@ struct GenerationStats {
   int64_t tested = 0;                // of them, looked at by the acceptance rule
   int64_t accepted = 0;  // of them, kept by the rule (those that are cut count, see `cut`)
   int64_t cut = 0;       // tokens accepted or drawn but dropped behind the end of the text
+  // Steps that drafted nothing because the sequence had outgrown the draft model's context.
+  int64_t draft_context_full_steps = 0;
   // By depth 1, 2, ...: accepted / tested, and the counts themselves.
   std::vector<int64_t> tested_by_depth;
   std::vector<int64_t> accepted_by_depth;

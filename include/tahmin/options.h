@@ -48,6 +48,20 @@ struct DraftOptions {
 
 enum class KvType { kF16, kF32 };
 
+// A draft model may be approximate: nothing that it does can change the text, only how often its
+// guesses are right.
+enum class DraftRepack {
+  kAuto,    // k4Bit; a draft model that is the target's own file shares its weights instead
+  kStored,  // the weights as the file has them
+  k4Bit,    // every matrix wider than 4 bits is quantised again to 4 bits at load
+};
+enum class DraftHead {
+  kAuto,      // kCoarse where the vocabulary is large; kExact with the target's own weights
+  kExact,     // all rows of the output matrix
+  kFrequent,  // the rows of frequent tokens and of the prompt's own
+  kCoarse,    // a narrow pass over all rows picks candidates, a fine one scores those
+};
+
 struct EngineOptions {
   std::string model_path;
   std::string draft_model_path;   // for the `draft` drafter
@@ -56,6 +70,9 @@ struct EngineOptions {
   int32_t prefill_chunk = 512;    // rows of one prefill pass
   KvType kv_type = KvType::kF16;
   KvType draft_kv_type = KvType::kF16;
+  DraftRepack draft_repack = DraftRepack::kAuto;
+  DraftHead draft_head = DraftHead::kAuto;
+  int32_t draft_head_tokens = 0;     // kFrequent: rows kept; kCoarse: candidates; 0: a good number
   int32_t draft_context_tokens = 0;  // 0: the target's; beyond it the draft model stops drafting
   DraftOptions draft;
   std::optional<std::string> pre_tokenizer;  // overrides tokenizer.ggml.pre; unset: the file's

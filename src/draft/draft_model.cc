@@ -106,7 +106,8 @@ bool DraftModel::CatchUp(std::span<const int32_t> tokens) {
       std::min<size_t>(in_tokens - tokens.begin(), tokens.empty() ? 0 : tokens.size() - 1);
   cache_.Truncate(kv_handle_, static_cast<int64_t>(common));
   fed_tokens_.resize(common);
-  return Feed(tokens.subspan(common));
+  const std::span<const int32_t> missing = tokens.subspan(common);
+  return model_.OfferTokens(missing, *scratch_, *resources_.pool).ok() && Feed(missing);
 }
 
 // Draft token number `index` of this step, from the logits behind fed_tokens_.

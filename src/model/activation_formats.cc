@@ -22,8 +22,8 @@ kernels::ActivationFormat FormatFor(int64_t columns, bool has_super_blocks) {
   return {.block = block, .residual_threshold = kResidualThreshold};
 }
 
-bool HasSuperBlocks(const LinearWeights& linear) {
-  return kernels::LayoutBlockColumns(linear.matrix.layout()) == kSuperBlock;
+bool HasSuperBlocks(const kernels::PackedMatrix& matrix) {
+  return kernels::LayoutBlockColumns(matrix.layout()) == kSuperBlock;
 }
 
 // One format for all matrices of these kinds, in all layers.
@@ -33,7 +33,7 @@ kernels::ActivationFormat FormatOf(std::span<const LayerWeights> layers,
   int64_t columns = 0;
   for (const LayerWeights& layer : layers) {
     for (LinearWeights LayerWeights::*kind : kinds) {
-      has_super_blocks = has_super_blocks || HasSuperBlocks(layer.*kind);
+      has_super_blocks = has_super_blocks || HasSuperBlocks((layer.*kind).matrix);
       columns = (layer.*kind).matrix.columns();
     }
   }
@@ -43,14 +43,14 @@ kernels::ActivationFormat FormatOf(std::span<const LayerWeights> layers,
 }  // namespace
 
 ActivationFormats ChooseActivationFormats(std::span<const LayerWeights> layers,
-                                          const LinearWeights& output) {
+                                          const kernels::PackedMatrix& output_head) {
   using Layer = LayerWeights;
   return {
       .attention_input = FormatOf(layers, {&Layer::query, &Layer::key, &Layer::value}),
       .attention_output = FormatOf(layers, {&Layer::attention_output}),
       .feed_forward_input = FormatOf(layers, {&Layer::gate, &Layer::up}),
       .feed_forward_down = FormatOf(layers, {&Layer::down}),
-      .output_head = FormatFor(output.matrix.columns(), HasSuperBlocks(output)),
+      .output_head = FormatFor(output_head.columns(), HasSuperBlocks(output_head)),
   };
 }
 

@@ -30,9 +30,9 @@ struct ActivationFormats {
   kernels::ActivationFormat output_head;
 };
 
-// The weights are packed.
+// The weights are packed. output_head: the matrix that is multiplied with all tokens' rows.
 ActivationFormats ChooseActivationFormats(std::span<const LayerWeights> layers,
-                                          const LinearWeights& output);
+                                          const kernels::PackedMatrix& output_head);
 
 // One line for each kind: "attention input: block 256, residual above 24 x rms".
 std::string DescribeFormats(const ActivationFormats& formats);

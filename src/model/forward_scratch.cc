@@ -42,10 +42,33 @@ int64_t WidestInput(const ModelConfig& config) {
   return std::max({config.embedding_length, config.query_width(), config.feed_forward_length});
 }
 
+absl::Status CreateHeadScratch(const ModelWeights& weights, ForwardScratch::State& state) {
+  const auto vocab_size = static_cast<size_t>(weights.config.vocab_size);
+  if (weights.frequent_head) {
+    const size_t num_logits =
+        static_cast<size_t>(state.max_logit_rows) * weights.frequent_head->tokens.size();
+    TAHMIN_ASSIGN_OR_RETURN(state.frequent.logits,
+                            AlignedBuffer::Create(num_logits * sizeof(float)));
+    state.frequent.is_own.resize(vocab_size);
+  }
+  if (weights.coarse_head) {
+    const size_t num_weights = static_cast<size_t>(state.num_threads * state.embedding_length);
+    TAHMIN_ASSIGN_OR_RETURN(state.coarse.fine_rows,
+                            AlignedBuffer::Create(num_weights * sizeof(float)));
+    state.coarse.input = weights.coarse_head->coarse_rows.MakeInput();
+    state.coarse.peaks.reserve(vocab_size / 64 + 1);
+    state.coarse.peaks_copy.reserve(vocab_size / 64 + 1);
+    state.coarse.candidates.reserve(vocab_size);
+    state.coarse.fine_logits.resize(static_cast<size_t>(weights.head.num_tokens));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ForwardScratch::State>> ForwardScratch::State::Create(
-    const ModelConfig& config, int32_t max_rows, int32_t max_logit_rows, int32_t num_threads) {
+    const ModelWeights& weights, int32_t max_rows, int32_t max_logit_rows, int32_t num_threads) {
+  const ModelConfig& config = weights.config;
   auto state = std::make_unique<State>();
   state->max_rows = max_rows;
   state->max_logit_rows = max_logit_rows;
@@ -61,6 +84,7 @@ absl::StatusOr<std::unique_ptr<ForwardScratch::State>> ForwardScratch::State::Cr
   for (const BufferSize& size : BufferSizes(config, max_rows, max_logit_rows, num_threads)) {
     TAHMIN_ASSIGN_OR_RETURN((*state).*size.member, AlignedBuffer::Create(size.num_bytes));
   }
+  TAHMIN_RETURN_IF_ERROR(CreateHeadScratch(weights, *state));
   state->places.resize(max_rows);
   state->attention_rows.resize(max_rows);
   return state;
@@ -73,6 +97,19 @@ size_t ForwardScratchBytes(const ModelConfig& config, int32_t max_rows, int32_t 
     num_bytes += size.num_bytes;
   }
   return num_bytes + max_rows * (sizeof(RowPlace) + sizeof(kernels::AttentionRow));
+}
+
+size_t HeadScratchBytes(const HeadShape& head, const ModelConfig& config, int32_t max_logit_rows,
+                        int32_t num_threads) {
+  const auto num_tokens = static_cast<size_t>(head.num_tokens);
+  const auto vocab_size = static_cast<size_t>(config.vocab_size);
+  if (head.kind == DraftHead::kFrequent) {
+    return num_tokens * static_cast<size_t>(max_logit_rows) * sizeof(float) + vocab_size;
+  }
+  if (head.kind != DraftHead::kCoarse) return 0;
+  const auto fine = static_cast<size_t>(config.embedding_length * num_threads);
+  const auto input = static_cast<size_t>(config.embedding_length);
+  return (fine + input + num_tokens + vocab_size + vocab_size / 32) * sizeof(float);
 }
 
 kernels::AttentionShape MakeAttentionShape(const ModelConfig& config) {

@@ -30,8 +30,9 @@ struct RowPlace {
 };
 
 struct ForwardScratch::State {
-  static absl::StatusOr<std::unique_ptr<State>> Create(const ModelConfig& config, int32_t max_rows,
-                                                       int32_t max_logit_rows, int32_t num_threads);
+  static absl::StatusOr<std::unique_ptr<State>> Create(const ModelWeights& weights,
+                                                       int32_t max_rows, int32_t max_logit_rows,
+                                                       int32_t num_threads);
 
   int32_t max_rows = 0, max_logit_rows = 0, num_threads = 0;
   int64_t embedding_length = 0, query_width = 0, kv_width = 0, feed_forward_length = 0;
@@ -48,6 +49,8 @@ struct ForwardScratch::State {
   AlignedBuffer attention;        // AttentionScratchFloats for each thread
   AlignedBuffer tail_slots;       // ancestors of the rows: max_rows * (max_rows + 1) / 2
   AlignedBuffer logits;           // [max_logit_rows, vocab_size]
+  FrequentScratch frequent;       // with a head cut to frequent tokens
+  CoarseScratch coarse;           // with a coarse head
   std::vector<RowPlace> places;   // [max_rows]
   std::vector<kernels::AttentionRow> attention_rows;  // [max_rows]
 
@@ -67,6 +70,7 @@ struct ForwardScratch::State {
   float* up_row(int32_t row) { return Row(up, feed_forward_length, row); }
   float* cosines_row(int32_t row) { return Row(cosines, num_pairs, row); }
   float* sines_row(int32_t row) { return Row(sines, num_pairs, row); }
+  float* logits_row(int32_t row) { return Row(logits, vocab_size, row); }
 
  private:
   static float* Row(AlignedBuffer& buffer, int64_t width, int32_t row) {
@@ -76,6 +80,9 @@ struct ForwardScratch::State {
 
 size_t ForwardScratchBytes(const ModelConfig& config, int32_t max_rows, int32_t max_logit_rows,
                            int32_t num_threads);
+// What an approximate output head needs beside that. Tokens that a sequence adds are not known yet.
+size_t HeadScratchBytes(const HeadShape& head, const ModelConfig& config, int32_t max_logit_rows,
+                        int32_t num_threads);
 
 kernels::AttentionShape MakeAttentionShape(const ModelConfig& config);
 

@@ -77,7 +77,7 @@ void StartPass(const ForwardPass& pass, const TokenBatch& batch) {
   });
 }
 
-void ComputeLogits(const ForwardPass& pass) {
+void ComputeExactLogits(const ForwardPass& pass) {
   ForwardScratch::State& scratch = pass.scratch;
   const ModelWeights& weights = pass.weights;
   const kernels::MatMulJob jobs[] = {{&weights.output.matrix, weights.output.bias_or_null(),
@@ -87,6 +87,12 @@ void ComputeLogits(const ForwardPass& pass) {
                     kernels::RmsNorm(scratch.hidden_row(row), weights.output_norm.data(),
                                      weights.config.rms_epsilon, scratch.embedding_length, out);
                   });
+}
+
+void ComputeLogits(const ForwardPass& pass) {
+  if (pass.weights.frequent_head) return ComputeFrequentLogits(pass);
+  if (pass.weights.coarse_head) return ComputeCoarseLogits(pass);
+  ComputeExactLogits(pass);
 }
 
 }  // namespace
@@ -100,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const GgufFil
   // Before the first weight is packed: the packed form is the instruction set's.
   TAHMIN_RETURN_IF_ERROR(kernels::SelectIsa().status());
   std::unique_ptr<Model> model(new Model());
-  TAHMIN_ASSIGN_OR_RETURN(model->weights_, LoadWeights(std::move(file), options.progress, pool));
+  TAHMIN_ASSIGN_OR_RETURN(model->weights_, LoadWeights(std::move(file), options, pool));
   return model;
 }
 
@@ -123,17 +129,27 @@ absl::StatusOr<std::unique_ptr<ForwardScratch>> Model::CreateScratch(int32_t max
   TAHMIN_CHECK(max_rows >= 1 && max_logit_rows >= 0);
   TAHMIN_ASSIGN_OR_RETURN(
       std::unique_ptr<ForwardScratch::State> state,
-      ForwardScratch::State::Create(config(), max_rows, max_logit_rows, pool.num_threads()));
+      ForwardScratch::State::Create(*weights_, max_rows, max_logit_rows, pool.num_threads()));
   return std::make_unique<ForwardScratch>(std::move(state));
 }
 
 size_t Model::ScratchBytes(const ModelConfig& config, int32_t max_rows, int32_t max_logit_rows,
-                           int32_t num_threads) {
-  return ForwardScratchBytes(config, max_rows, max_logit_rows, num_threads);
+                           int32_t num_threads, const WeightApproximation& approximation) {
+  return ForwardScratchBytes(config, max_rows, max_logit_rows, num_threads) +
+         HeadScratchBytes(HeadShape::Of(approximation, config), config, max_logit_rows,
+                          num_threads);
 }
 
-absl::StatusOr<size_t> Model::PlannedWeightBytes(const GgufFile& file) {
-  return tahmin::PlannedWeightBytes(file);
+absl::StatusOr<size_t> Model::PlannedWeightBytes(const GgufFile& file,
+                                                 const WeightApproximation& approximation) {
+  return tahmin::PlannedWeightBytes(file, approximation);
+}
+
+absl::Status Model::OfferTokens(std::span<const int32_t> tokens, ForwardScratch& scratch,
+                                ThreadPool& pool) const {
+  if (!weights_->frequent_head) return absl::OkStatus();
+  return AddOwnTokens(*weights_->frequent_head, weights_->output.bias, tokens,
+                      scratch.max_logit_rows(), scratch.state().frequent, pool);
 }
 
 void Model::Forward(const TokenBatch& batch, KvCache& cache, ForwardScratch& scratch,

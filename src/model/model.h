@@ -15,6 +15,7 @@
 #include "kernels/activation_rows.h"
 #include "kv/kv_cache.h"
 #include "model/config.h"
+#include "model/weight_approximation.h"
 #include "step/token_batch.h"
 
 namespace tahmin {
@@ -23,15 +24,16 @@ namespace tahmin {
 using LoadProgress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
 
 struct ModelLoadOptions {
-  LoadProgress progress;  // may be empty
+  LoadProgress progress = {};              // may be empty
+  WeightApproximation approximation = {};  // exact; only a draft model may be anything else
 };
 
 // Figures about the weights that `inspect` and the memory plan report.
 struct WeightFigures {
   uint64_t gguf_bytes = 0;  // of the tensors that a one-row pass reads in full (no embedding table,
                             // unless it is also the output head)
-  uint64_t packed_bytes = 0;  // of the same matrices, packed
-  uint64_t macs_per_row = 0;  // elements of the same matrices (norms and biases not counted)
+  uint64_t packed_bytes = 0;  // that a one-row pass reads of packed matrices
+  uint64_t macs_per_row = 0;  // their elements (norms and biases not counted)
 };
 
 class ForwardScratch;
@@ -55,9 +57,16 @@ class Model {
                                                                 int32_t max_logit_rows,
                                                                 ThreadPool& pool) const;
   static size_t ScratchBytes(const ModelConfig& config, int32_t max_rows, int32_t max_logit_rows,
-                             int32_t num_threads);
+                             int32_t num_threads, const WeightApproximation& approximation = {});
   // What Load will allocate, from the tensor table alone (memory plan).
-  static absl::StatusOr<size_t> PlannedWeightBytes(const GgufFile& file);
+  static absl::StatusOr<size_t> PlannedWeightBytes(const GgufFile& file,
+                                                   const WeightApproximation& approximation = {});
+
+  // With a head cut to frequent tokens: later passes with this scratch give logits to these tokens
+  // too (the prompt and the text so far). Any ids; with other heads all tokens have their chance
+  // anyway and nothing happens. Fails for want of memory and changes nothing then.
+  absl::Status OfferTokens(std::span<const int32_t> tokens, ForwardScratch& scratch,
+                           ThreadPool& pool) const;
 
   // Runs the batch. The sequences' tree slots are reserved; keys and values of row r land in its
   // tree slot. Token ids are in [0, vocab_size) (checked by the caller; a broken id is a broken

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "gguf/dequantize.h"
+#include "model/pack_tensor.h"
 
 namespace tahmin {
 namespace {
@@ -34,8 +35,10 @@ class WeightPlan {
   // Sizes weights.layers and plans every tensor; weights.config is set.
   absl::Status Build(ModelWeights& weights);
 
+  // All but the output head.
   const std::vector<PlannedMatrix>& matrices() const { return matrices_; }
   const std::vector<PlannedVector>& vectors() const { return vectors_; }
+  const GgufTensor& output() const { return *output_; }
 
  private:
   const GgufTensor* Take(const std::string& name);
@@ -55,6 +58,7 @@ class WeightPlan {
   std::vector<bool> is_used_;
   std::vector<PlannedMatrix> matrices_;
   std::vector<PlannedVector> vectors_;
+  const GgufTensor* output_ = nullptr;
 };
 
 const GgufTensor* WeightPlan::Take(const std::string& name) {
@@ -129,11 +133,10 @@ absl::Status WeightPlan::AddOutput(ModelWeights& weights) {
   const ModelConfig& config = weights.config;
   TAHMIN_RETURN_IF_ERROR(
       AddVector("output_norm.weight", config.embedding_length, true, weights.output_norm));
-  if (file_.FindTensor("output.weight") != nullptr) {
-    return AddLinear("output", config.vocab_size, config.embedding_length, Bias::kOptional,
-                     weights.output);
-  }
-  matrices_.push_back({weights.embedding, &weights.output.matrix});
+  TAHMIN_ASSIGN_OR_RETURN(
+      const GgufTensor* output,
+      TakeShaped("output.weight", {config.embedding_length, config.vocab_size}, false));
+  output_ = output != nullptr ? output : weights.embedding;
   return AddVector("output.bias", config.vocab_size, false, weights.output.bias);
 }
 
@@ -180,29 +183,102 @@ absl::Status CheckRopeFactors(std::span<const float> factors) {
   return absl::OkStatus();
 }
 
+// An explicitly wanted head that the model cannot have.
+absl::Status CheckHead(const HeadShape& head, const ModelConfig& config) {
+  if (head.kind != DraftHead::kCoarse || config.embedding_length <= TwoBitRows::kMostColumns) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("a coarse output head needs embeddings of at most {} numbers, found {}",
+                  TwoBitRows::kMostColumns, config.embedding_length));
+}
+
 // Packs one matrix after the other (each over all threads), so that only one of them is in memory
 // twice.
-absl::Status PackMatrices(const WeightPlan& plan, const GgufFile& file,
-                          const LoadProgress& progress, ThreadPool& pool, WeightFigures& figures) {
-  uint64_t total_bytes = 0;
-  for (const PlannedMatrix& matrix : plan.matrices()) total_bytes += matrix.tensor->bytes.size();
-  for (const PlannedMatrix& matrix : plan.matrices()) {
-    const GgufTensor& tensor = *matrix.tensor;
-    absl::StatusOr<kernels::PackedMatrix> packed = kernels::PackedMatrix::Pack(
-        tensor.type, tensor.rows(), tensor.columns(), tensor.bytes, pool);
-    if (!packed.ok()) {
-      return absl::Status(
-          packed.status().code(),
-          fmt::format("tensor {}: {}", tensor.name, std::string(packed.status().message())));
-    }
-    *matrix.destination = *std::move(packed);
-    file.DropPages(tensor.bytes);
-    figures.gguf_bytes += tensor.bytes.size();
-    figures.packed_bytes += matrix.destination->packed_bytes();
-    figures.macs_per_row += static_cast<uint64_t>(tensor.rows()) * tensor.columns();
-    if (progress) progress(figures.gguf_bytes, total_bytes);
+class Packer {
+ public:
+  Packer(const WeightPlan& plan, const ModelLoadOptions& options, ThreadPool& pool,
+         ModelWeights& weights)
+      : plan_(plan), options_(options), pool_(pool), weights_(weights) {
+    for (const PlannedMatrix& matrix : plan.matrices()) total_bytes_ += matrix.tensor->bytes.size();
+    total_bytes_ += plan.output().bytes.size();
   }
-  return absl::OkStatus();
+
+  absl::Status PackAll(const GgufFile& file) {
+    for (const PlannedMatrix& matrix : plan_.matrices()) {
+      TAHMIN_ASSIGN_OR_RETURN(
+          *matrix.destination,
+          PackTensor(*matrix.tensor, options_.approximation.to_four_bits, pool_));
+      Count(*matrix.destination);
+      Finish(file, *matrix.tensor);
+    }
+    TAHMIN_RETURN_IF_ERROR(PackHead(file));
+    Finish(file, plan_.output());
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status PackHead(const GgufFile& file) {
+    const GgufTensor& output = plan_.output();
+    const bool to_four_bits = options_.approximation.to_four_bits;
+    switch (weights_.head.kind) {
+      case DraftHead::kFrequent: {
+        TAHMIN_ASSIGN_OR_RETURN(weights_.frequent_head,
+                                BuildFrequentHead(file, output, weights_.output.bias, weights_.head,
+                                                  to_four_bits, pool_));
+        Count(weights_.frequent_head->matrix);
+        return absl::OkStatus();
+      }
+      case DraftHead::kCoarse: {
+        TAHMIN_ASSIGN_OR_RETURN(weights_.coarse_head,
+                                BuildCoarseHead(output, weights_.head, pool_));
+        weights_.figures.packed_bytes += weights_.coarse_head->coarse_rows.num_bytes();
+        weights_.figures.macs_per_row += static_cast<uint64_t>(output.rows() * output.columns());
+        return absl::OkStatus();
+      }
+      case DraftHead::kAuto:
+      case DraftHead::kExact:
+        break;
+    }
+    TAHMIN_ASSIGN_OR_RETURN(weights_.output.matrix, PackTensor(output, to_four_bits, pool_));
+    Count(weights_.output.matrix);
+    return absl::OkStatus();
+  }
+
+  void Count(const kernels::PackedMatrix& matrix) {
+    weights_.figures.packed_bytes += matrix.packed_bytes();
+    weights_.figures.macs_per_row += static_cast<uint64_t>(matrix.rows() * matrix.columns());
+  }
+
+  void Finish(const GgufFile& file, const GgufTensor& tensor) {
+    file.DropPages(tensor.bytes);
+    weights_.figures.gguf_bytes += tensor.bytes.size();
+    if (options_.progress) options_.progress(weights_.figures.gguf_bytes, total_bytes_);
+  }
+
+  const WeightPlan& plan_;
+  const ModelLoadOptions& options_;
+  ThreadPool& pool_;
+  ModelWeights& weights_;
+  uint64_t total_bytes_ = 0;
+};
+
+size_t PlannedHeadBytes(const GgufFile& file, const GgufTensor& output, const HeadShape& head,
+                        const WeightApproximation& approximation) {
+  const bool to_four_bits = approximation.to_four_bits;
+  const int64_t vocab_size = output.rows();
+  if (head.kind == DraftHead::kCoarse) return CoarseHeadBytes(output);
+  if (head.kind == DraftHead::kExact) return PackedTensorBytes(output, vocab_size, to_four_bits);
+  const auto num_tokens = static_cast<int64_t>(
+      FrequentTokens(file, head.num_tokens, static_cast<int32_t>(vocab_size)).size());
+  return PackedTensorBytes(output, num_tokens, to_four_bits) +
+         static_cast<size_t>(num_tokens) * sizeof(int32_t) + static_cast<size_t>(vocab_size);
+}
+
+// Empty with a coarse head, which quantises its input itself.
+const kernels::PackedMatrix& HeadMatrix(const ModelWeights& weights) {
+  if (weights.frequent_head) return weights.frequent_head->matrix;
+  return weights.output.matrix;
 }
 
 }  // namespace
@@ -217,30 +293,35 @@ void ModelWeights::ReadEmbedding(int32_t token, float* out) const {
 }
 
 absl::StatusOr<std::unique_ptr<ModelWeights>> LoadWeights(std::shared_ptr<const GgufFile> file,
-                                                          const LoadProgress& progress,
+                                                          const ModelLoadOptions& options,
                                                           ThreadPool& pool) {
   auto weights = std::make_unique<ModelWeights>();
   TAHMIN_ASSIGN_OR_RETURN(weights->config, ReadModelConfig(*file));
   WeightPlan plan(*file);
   TAHMIN_RETURN_IF_ERROR(plan.Build(*weights));
+  weights->head = HeadShape::Of(options.approximation, weights->config);
+  TAHMIN_RETURN_IF_ERROR(CheckHead(weights->head, weights->config));
   TAHMIN_RETURN_IF_ERROR(ReadVectors(plan));
   TAHMIN_RETURN_IF_ERROR(CheckRopeFactors(weights->rope_factors));
   weights->rope = RopeFrequencies(weights->config, weights->rope_factors);
-  TAHMIN_RETURN_IF_ERROR(PackMatrices(plan, *file, progress, pool, weights->figures));
-  weights->formats = ChooseActivationFormats(weights->layers, weights->output);
+  TAHMIN_RETURN_IF_ERROR(Packer(plan, options, pool, *weights).PackAll(*file));
+  weights->formats = ChooseActivationFormats(weights->layers, HeadMatrix(*weights));
   weights->file = std::move(file);
   return weights;
 }
 
-absl::StatusOr<size_t> PlannedWeightBytes(const GgufFile& file) {
+absl::StatusOr<size_t> PlannedWeightBytes(const GgufFile& file,
+                                          const WeightApproximation& approximation) {
   ModelWeights weights;
   TAHMIN_ASSIGN_OR_RETURN(weights.config, ReadModelConfig(file));
   WeightPlan plan(file);
   TAHMIN_RETURN_IF_ERROR(plan.Build(weights));
-  size_t num_bytes = 0;
+  const HeadShape head = HeadShape::Of(approximation, weights.config);
+  TAHMIN_RETURN_IF_ERROR(CheckHead(head, weights.config));
+  size_t num_bytes = PlannedHeadBytes(file, plan.output(), head, approximation);
   for (const PlannedMatrix& matrix : plan.matrices()) {
-    num_bytes += kernels::PackedMatrix::PackedBytes(matrix.tensor->type, matrix.tensor->rows(),
-                                                    matrix.tensor->columns());
+    num_bytes +=
+        PackedTensorBytes(*matrix.tensor, matrix.tensor->rows(), approximation.to_four_bits);
   }
   for (const PlannedVector& vector : plan.vectors()) {
     num_bytes += vector.tensor->columns() * sizeof(float);

@@ -110,8 +110,21 @@ TEST(ContextLimit, LongPlainTextB24) {
   request.options.ignore_end_tokens = true;
   const GenerationResult plain = Generate(*engine, request);
   ASSERT_EQ(plain.tokens.size(), 400u);
-  ExpectSameOutput(plain, Generate(*engine, WithDrafter(request, "draft", 4)));
-  ExpectSameOutput(plain, Generate(*engine, WithDrafter(request, "lookup", 8)));
+  const GenerationResult drafted = Generate(*engine, WithDrafter(request, "draft", 4));
+  ExpectSameOutput(plain, drafted);
+  EXPECT_GT(drafted.stats.drafted, 0);
+  // From 65 tokens on every step writes one token; a block may reach 4 beyond 65, and the step for
+  // the last token drafts nothing in any case.
+  EXPECT_GE(drafted.stats.draft_context_full_steps, 439 - 65 - 4);
+  EXPECT_LE(drafted.stats.draft_context_full_steps, 439 - 65);
+  const GenerationResult looked_up = Generate(*engine, WithDrafter(request, "lookup", 8));
+  ExpectSameOutput(plain, looked_up);
+  EXPECT_EQ(looked_up.stats.draft_context_full_steps, 0) << "lookup has no context of its own";
+
+  auto roomy = MakeTinyEngine({.context_tokens = 500});
+  const GenerationResult all_drafted = Generate(*roomy, WithDrafter(request, "draft", 4));
+  ExpectSameOutput(plain, all_drafted);
+  EXPECT_EQ(all_drafted.stats.draft_context_full_steps, 0);
 }
 
 }  // namespace

@@ -78,9 +78,12 @@ GenerationRequest RealRequest(const Engine& engine, const std::string& text, int
   return request;
 }
 
-// Plain once with two threads, then every drafter x K in {3, 8} x 1 and 2 threads.
+// Plain once with two threads, then every drafter x K in {3, 8} x 1 and 2 threads. A drafter that
+// guesses nothing proves nothing: all but lookup, which needs a repetition, must draft in every
+// run. Adds up what each drafted.
 void ExpectIdentity(Engine& engine, const GenerationRequest& request,
-                    const std::vector<std::string>& drafters) {
+                    const std::vector<std::string>& drafters,
+                    std::map<std::string, int64_t>* drafted) {
   engine.SetNumThreads(2);
   const GenerationResult plain = Generate(engine, request);
   ASSERT_FALSE(plain.tokens.empty());
@@ -92,24 +95,39 @@ void ExpectIdentity(Engine& engine, const GenerationRequest& request,
       SCOPED_TRACE(drafter + " K=" + std::to_string(draft_max) +
                    " threads=" + std::to_string(threads));
       engine.SetNumThreads(threads);
-      ExpectSameOutput(plain, Generate(engine, WithDrafter(request, drafter, draft_max)));
+      const GenerationResult result = Generate(engine, WithDrafter(request, drafter, draft_max));
+      ExpectSameOutput(plain, result);
+      if (drafter != "lookup") {
+        EXPECT_GT(result.stats.drafted, 0);
+      }
+      (*drafted)[drafter] += result.stats.drafted;
     }
   }
   engine.SetNumThreads(2);
   const GenerationResult replayed = Generate(engine, WithReplay(request, plain.tokens, 15));
   ExpectSameOutput(plain, replayed);
+  EXPECT_GT(replayed.stats.drafted, 0);
   EXPECT_EQ(replayed.stats.accepted, replayed.stats.drafted);
+}
+
+void ExpectAllDrafted(const std::map<std::string, int64_t>& drafted) {
+  EXPECT_FALSE(drafted.empty());
+  for (const auto& [drafter, count] : drafted) {
+    EXPECT_GT(count, 0) << drafter << " never guessed: the test proves nothing about it";
+  }
 }
 
 TEST(RealModels, SmallModelWithLookupEqualsPlain) {
   SKIP_UNLESS_THERE(kSmall);
   const auto engine = MakeRealEngine(kSmall, "");
   ASSERT_NE(engine, nullptr);
+  std::map<std::string, int64_t> drafted;
   for (const std::string& prompt : Prompts()) {
     const GenerationRequest request = RealRequest(*engine, prompt, 48);
-    ExpectIdentity(*engine, request, {"lookup", "junk"});
-    ExpectIdentity(*engine, WithSeed(request, 7), {"lookup", "junk"});
+    ExpectIdentity(*engine, request, {"lookup", "junk"}, &drafted);
+    ExpectIdentity(*engine, WithSeed(request, 7), {"lookup", "junk"}, &drafted);
   }
+  ExpectAllDrafted(drafted);
 }
 
 TEST(RealModels, PairEqualsPlain) {
@@ -117,13 +135,16 @@ TEST(RealModels, PairEqualsPlain) {
   SKIP_UNLESS_THERE(kDraft);
   const auto engine = MakeRealEngine(kTarget, kDraft);
   ASSERT_NE(engine, nullptr);
+  std::map<std::string, int64_t> drafted;
   for (size_t i = 0; i < Prompts().size(); ++i) {
     const GenerationRequest request = RealRequest(*engine, Prompts()[i], 32);
-    ExpectIdentity(*engine, i % 2 == 0 ? request : WithSeed(request, 11 + i), {"draft", "lookup"});
+    ExpectIdentity(*engine, i % 2 == 0 ? request : WithSeed(request, 11 + i), {"draft", "lookup"},
+                   &drafted);
   }
   // The other temperature for the two prompts on which the draft agrees most.
-  ExpectIdentity(*engine, WithSeed(RealRequest(*engine, Prompts()[2], 32), 5), {"draft"});
-  ExpectIdentity(*engine, RealRequest(*engine, Prompts()[1], 32), {"draft"});
+  ExpectIdentity(*engine, WithSeed(RealRequest(*engine, Prompts()[2], 32), 5), {"draft"}, &drafted);
+  ExpectIdentity(*engine, RealRequest(*engine, Prompts()[1], 32), {"draft"}, &drafted);
+  ExpectAllDrafted(drafted);
 }
 
 TEST(RealModels, DraftEqualToTargetIsAlwaysAccepted) {

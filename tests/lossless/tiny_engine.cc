@@ -74,6 +74,9 @@ std::unique_ptr<Engine> MakeTinyEngine(const TinyEngineOptions& options) {
   engine_options.kv_type = options.kv_type;
   engine_options.draft_kv_type = options.draft_kv_type;
   engine_options.draft_context_tokens = options.draft_context_tokens;
+  engine_options.draft_repack = options.draft_repack;
+  engine_options.draft_head = options.draft_head;
+  engine_options.draft_head_tokens = options.draft_head_tokens;
   auto engine = Engine::Create(engine_options);
   if (!engine.ok()) {
     std::fprintf(stderr, "%s\n", engine.status().ToString().c_str());

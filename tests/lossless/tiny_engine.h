@@ -31,6 +31,9 @@ struct TinyEngineOptions {
   KvType kv_type = KvType::kF16;
   KvType draft_kv_type = KvType::kF16;
   int32_t draft_context_tokens = 0;
+  DraftRepack draft_repack = DraftRepack::kAuto;
+  DraftHead draft_head = DraftHead::kAuto;
+  int32_t draft_head_tokens = 0;
 };
 // Aborts the test program when the engine cannot be made.
 std::unique_ptr<Engine> MakeTinyEngine(const TinyEngineOptions& options = {});
