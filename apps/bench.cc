@@ -1,20 +1,16 @@
 // tahmin bench: drafters against plain decoding on a prompt file.
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "apps/bench_report.h"
+#include "apps/bench_settings.h"
 #include "apps/command.h"
-#include "apps/conversation.h"
-#include "apps/model_options.h"
-#include "apps/option_effects.h"
-#include "apps/option_values.h"
+#include "apps/engine_loading.h"
+#include "apps/json_output.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
-#include "draft/registry.h"
 #include "fmt/format.h"
 #include "kernels/isa.h"
 #include "sampling/candidates.h"
@@ -33,65 +29,6 @@ first turn in the model's chat template. --json prints one line a run: id, group
 int32 ids), identical, generated_tokens, decode_ms, draft_ms, speedup (null when not identical), tokens_per_second, tokens_per_step,
 drafted, accepted, acceptance_by_depth. decode_ms runs from the end of the target's prefill to the last token.)";
 
-struct BenchFlags {
-  const CLI::App* command = nullptr;
-  ModelFlags model;
-  ChatFlags chat;
-  std::string prompts_path, drafters, groups;
-  int32_t rounds = 3, per_group = 0, limit = 0, draft_max = 4, max_tokens = 128;
-  float temperature = 0.0f;
-  bool use_json = false;
-};
-
-absl::StatusOr<std::vector<BenchSetting>> MakeSettings(const BenchFlags& flags) {
-  const bool has_draft_model = !flags.model.engine.draft_model_path.empty();
-  const std::string list = !flags.drafters.empty() ? flags.drafters
-                           : has_draft_model       ? "draft,lookup"
-                                                   : "lookup";
-  std::vector<BenchSetting> settings;
-  for (const std::string& item : SplitCommas(list)) {
-    const size_t at = item.find('@');
-    DraftFlags draft;
-    draft.spec = item.substr(0, at);
-    draft.draft.draft_max = flags.draft_max;
-    if (at != std::string::npos) {
-      TAHMIN_ASSIGN_OR_RETURN(const auto values, ParseIntList(fmt::format("--drafters {}", item),
-                                                              item.substr(at + 1), 1, 256));
-      draft.draft.draft_max = values[0];
-    }
-    BenchSetting setting{.name = item, .draft = {}};
-    TAHMIN_ASSIGN_OR_RETURN(setting.draft,
-                            draft.Resolve(flags.model.engine.draft_model_path, "--drafters"));
-    const bool is_repeated = std::any_of(settings.begin(), settings.end(),
-                                         [&](const auto& other) { return other.name == item; });
-    if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
-    settings.push_back(std::move(setting));
-  }
-  return settings;
-}
-
-nlohmann::json RunToJson(const PromptEntry& prompt, const BenchRun& run) {
-  nlohmann::json object = {
-      {"id", prompt.id},
-      {"group", prompt.group},
-      {"drafter", run.drafter},
-      {"round", run.round},
-      {"ids_hash",
-       fmt::format("{:016x}", XXH64(run.tokens.data(), run.tokens.size() * sizeof(int32_t), 0))},
-      {"identical", run.is_identical},
-      {"generated_tokens", run.stats.generated_tokens},
-      {"decode_ms", run.stats.decode_ms},
-      {"draft_ms", run.stats.draft_ms},
-      {"speedup", nullptr},
-      {"tokens_per_second", run.stats.TokensPerSecond()},
-      {"tokens_per_step", run.stats.TokensPerStep()},
-      {"drafted", run.stats.drafted},
-      {"accepted", run.stats.accepted},
-      {"acceptance_by_depth", run.stats.AcceptanceByDepth()}};
-  if (run.is_identical) object["speedup"] = run.speedup;
-  return object;
-}
-
 absl::Status WarmUp(Engine& engine, const std::vector<int32_t>& prompt,
                     const BenchOptions& options) {
   BenchOptions brief = options;
@@ -107,22 +44,13 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   options.generation.sampling.temperature = flags.temperature;
   TAHMIN_RETURN_IF_ERROR(ValidateSamplingOptions(options.generation.sampling, INT32_MAX));
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
-  TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeSettings(flags));
+  TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeBenchSettings(flags));
   TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
   TAHMIN_ASSIGN_OR_RETURN(const auto prompts,
                           SelectPrompts(all, flags.groups, flags.per_group, flags.limit));
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions engine_options, flags.model.Resolve());
-  const bool list_says_every_draft_max = std::all_of(
-      options.settings.begin(), options.settings.end(),
-      [](const BenchSetting& setting) { return setting.name.find('@') != std::string::npos; });
-  const bool uses_draft_model =
-      std::any_of(options.settings.begin(), options.settings.end(),
-                  [](const BenchSetting& setting) { return setting.draft.drafter == "draft"; });
-  if (list_says_every_draft_max) {
-    NoteNoEffect(*flags.command, {"--draft-max"}, "--drafters says K everywhere");
-  }
-  DropUnusedDraftModel(*flags.command, uses_draft_model, &engine_options);
-  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(engine_options, false));
+  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions engine_options,
+                          MakeBenchEngineOptions(flags, options.settings));
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(engine_options));
   fmt::print(stderr, "isa {}, {} threads, {} prompts, {} rounds\n",
              kernels::IsaName(kernels::ActiveIsa()), engine->num_threads(), prompts.size(),
              flags.rounds);
@@ -130,6 +58,7 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   const uint64_t total = prompts.size() * (options.settings.size() + 1) * flags.rounds;
   uint64_t done = 0;
   bool all_identical = true;
+  GenerationStats fullest;  // of the runs whose draft model ran out of context
   std::vector<PromptRuns> report;
   for (const PromptEntry& prompt : prompts) {
     TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
@@ -140,12 +69,16 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
                             }));
     for (const BenchRun& run : runs) {
       all_identical = all_identical && run.is_identical;
-      if (flags.use_json) fmt::print("{}\n", DumpJson(RunToJson(prompt, run)));
+      if (run.stats.draft_context_full_steps > fullest.draft_context_full_steps)
+        fullest = run.stats;
+      if (flags.use_json)
+        fmt::print("{}\n", DumpJson(BenchRunToJson(prompt.id, prompt.group, run)));
     }
     std::fflush(stdout);
     report.push_back({prompt.id, prompt.group, std::move(runs)});
   }
   if (!flags.use_json) PrintBenchReport(report);
+  NoteFullDraftContext(fullest, engine->draft_context_tokens());
   return all_identical;
 }
 

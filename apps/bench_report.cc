@@ -1,20 +1,17 @@
 #include "apps/bench_report.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "base/median.h"
 #include "fmt/format.h"
 
 namespace tahmin::cli {
 
 namespace {
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
 
 double GeometricMean(const std::vector<double>& values) {
   double sum = 0;
@@ -58,6 +55,29 @@ void AddPrompt(const PromptRuns& prompt, const std::string& group,
 
 }  // namespace
 
+nlohmann::json BenchRunToJson(const std::string& id, const std::string& group,
+                              const BenchRun& run) {
+  nlohmann::json object = {
+      {"id", id},
+      {"group", group},
+      {"drafter", run.drafter},
+      {"round", run.round},
+      {"ids_hash",
+       fmt::format("{:016x}", XXH64(run.tokens.data(), run.tokens.size() * sizeof(int32_t), 0))},
+      {"identical", run.is_identical},
+      {"generated_tokens", run.stats.generated_tokens},
+      {"decode_ms", run.stats.decode_ms},
+      {"draft_ms", run.stats.draft_ms},
+      {"speedup", nullptr},
+      {"tokens_per_second", run.stats.TokensPerSecond()},
+      {"tokens_per_step", run.stats.TokensPerStep()},
+      {"drafted", run.stats.drafted},
+      {"accepted", run.stats.accepted},
+      {"acceptance_by_depth", run.stats.AcceptanceByDepth()}};
+  if (run.is_identical) object["speedup"] = run.speedup;
+  return object;
+}
+
 void PrintBenchReport(const std::vector<PromptRuns>& prompts) {
   std::map<std::pair<std::string, std::string>, Cell> cells;
   for (const PromptRuns& prompt : prompts) {
@@ -82,8 +102,7 @@ void PrintBenchReport(const std::vector<PromptRuns>& prompts) {
   }
   fmt::print(
       "speed-up: geometric mean over prompts of the median over rounds, against plain decoding "
-      "(none) of the "
-      "same round\n");
+      "(none) of the same round\n");
 }
 
 }  // namespace tahmin::cli

@@ -19,6 +19,16 @@ void NoteNoEffect(const CLI::App& command, std::initializer_list<const char*> op
 // The rules of `run` and `chat`.
 void NoteOptionsWithoutEffect(const CLI::App& command, const GenerationRequest& request);
 
+// A bias of an end token beside --ignore-eos. After loading: only then the end tokens are known.
+void NoteBiasWithoutEffect(const CLI::App& command, const Engine& engine,
+                           const GenerationOptions& options);
+
+// --pre where no text is read.
+void NoteUnusedPreTokenizer(const CLI::App& command, const GgufFile& file, std::string_view reason);
+
+// Those that only a draft model reads.
+void NoteDraftModelOptions(const CLI::App& command, std::string_view reason);
+
 // A draft model that no drafter of this run uses is not loaded.
 void DropUnusedDraftModel(const CLI::App& command, bool is_used, EngineOptions* options);
 

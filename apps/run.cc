@@ -4,12 +4,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/command.h"
 #include "apps/conversation.h"
+#include "apps/draft_options.h"
+#include "apps/engine_loading.h"
+#include "apps/generation_options.h"
+#include "apps/json_output.h"
 #include "apps/model_options.h"
 #include "apps/option_effects.h"
 #include "apps/output_file.h"
+#include "apps/prompt_options.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -28,8 +34,8 @@ constexpr char kExamples[] = R"(Examples:
 logprobs (when asked for) and stats: tokens_per_second (generated tokens over the time from the end of the target's
 prefill to the last token), prefill_ms, draft_ms, verify_ms, decode_ms, total_ms, ttft_ms, prompt_tokens,
 cached_prompt_tokens, generated_tokens, steps (target passes after the prefill), drafted, tested (looked at by
-the rule), accepted, cut (dropped behind the end of the text), acceptance_rate, acceptance_by_depth,
-tested_by_depth, tokens_per_step.
+the rule), accepted, cut (dropped behind the end of the text), draft_context_full_steps (steps that drafted nothing
+because the draft model's context was full), acceptance_rate, acceptance_by_depth, tested_by_depth, tokens_per_step.
 Ctrl-C ends the answer: what is there is printed (finish_reason cancelled), and the exit code is 130.)";
 
 struct RunFlags {
@@ -42,30 +48,6 @@ struct RunFlags {
   bool use_chat = false, use_color = false, print_stats = false, use_json = false;
   std::string json_file;
 };
-
-nlohmann::json LogprobsToJson(const std::vector<TokenEvent>& events) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const TokenEvent& event : events) {
-    nlohmann::json top = nlohmann::json::array();
-    for (const LogprobEntry& entry : event.top) {
-      top.push_back({{"id", entry.token}, {"logprob", entry.logprob}});
-    }
-    list.push_back({{"id", event.token}, {"logprob", event.logprob}, {"top", top}});
-  }
-  return list;
-}
-
-nlohmann::json ResultToJson(const GenerationResult& result, const GenerationRequest& request) {
-  nlohmann::json object = {{"text", result.text},
-                           {"ids", result.tokens},
-                           {"finish_reason", result.finish_reason},
-                           {"seed", result.seed},
-                           {"drafter", request.draft.drafter},
-                           {"prompt_ids", request.prompt_tokens},
-                           {"stats", StatsToJson(result.stats)}};
-  if (request.options.num_logprobs > 0) object["logprobs"] = LogprobsToJson(result.logprobs);
-  return object;
-}
 
 absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   GenerationRequest request;
@@ -83,15 +65,11 @@ absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   return request;
 }
 
-absl::Status Tokenize(const RunFlags& flags, const Engine& engine, const std::string& text,
-                      std::vector<int32_t>* tokens) {
-  if (flags.use_chat) {
-    TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(engine, flags.chat));
-    TAHMIN_ASSIGN_OR_RETURN(*tokens, conversation.Ask(text));
-  } else {
-    TAHMIN_ASSIGN_OR_RETURN(*tokens, engine.tokenizer().Tokenize(text, {}));
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::vector<int32_t>> Tokenize(const RunFlags& flags, const Engine& engine,
+                                              const std::string& text) {
+  if (!flags.use_chat) return engine.tokenizer().Tokenize(text, {});
+  TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(engine, flags.chat));
+  return conversation.Ask(text);
 }
 
 // The text goes out while it is written; a closed pipe or a full disk ends the generation.
@@ -117,14 +95,16 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   NoteOptionsWithoutEffect(*flags.command, request);
   DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
+  TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft = request.draft;
   std::optional<OutputFile> json_file;
   if (!flags.json_file.empty()) {
     TAHMIN_ASSIGN_OR_RETURN(json_file, OutputFile::Open("--json-file", flags.json_file));
   }
   TAHMIN_ASSIGN_OR_RETURN(const std::string text, flags.prompt.Read());
-  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, flags.print_stats));
-  TAHMIN_RETURN_IF_ERROR(Tokenize(flags, *engine, text, &request.prompt_tokens));
+  TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options));
+  NoteBiasWithoutEffect(*flags.command, *engine, request.options);
+  TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, Tokenize(flags, *engine, text));
   TAHMIN_ASSIGN_OR_RETURN(const GenerationResult result, Generate(flags, *engine, request));
 
   const std::string json = DumpJson(ResultToJson(result, request)) + "\n";
@@ -133,8 +113,9 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
     json_file->Write(json);
     TAHMIN_RETURN_IF_ERROR(json_file->Commit());
   }
+  NoteFullDraftContext(result.stats, engine->draft_context_tokens());
   if (flags.print_stats) {
-    PrintStats(result, request.draft.drafter);
+    PrintStats(result, request.draft.drafter, engine->num_threads());
   } else if (!request.options.sampling.seed && request.options.sampling.temperature > 0) {
     fmt::print(stderr, "seed {}\n", result.seed);
   }
@@ -154,8 +135,7 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--chat", flags->use_chat, "wrap the prompt in the model's chat template");
   flags->chat.AddTo(*command);
   command->add_flag("--color", flags->use_color, "show drafted and accepted tokens in green");
-  command->add_flag("--stats", flags->print_stats,
-                    "print the memory plan before and the figures after");
+  command->add_flag("--stats", flags->print_stats, "print the figures after the text");
   command->add_flag("--json", flags->use_json, "print one JSON object in place of the text");
   command->add_option("--json-file", flags->json_file, "also write that object into this file")
       ->type_name("FILE");

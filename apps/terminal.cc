@@ -40,6 +40,10 @@ void ShowProgress(std::string_view what, uint64_t done, uint64_t total) {
   std::fflush(stderr);
 }
 
+void PrintAboveProgress(std::string_view line) {
+  if (StderrIsTerminal()) fmt::print(stderr, "\r\x1b[K{}\n", line);
+}
+
 std::string FormatBytes(uint64_t bytes) {
   if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", bytes / 1e9);
   if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", bytes / 1e6);
@@ -47,11 +51,13 @@ std::string FormatBytes(uint64_t bytes) {
 }
 
 void PrintMemoryPlan(const MemoryPlan& plan) {
-  fmt::print(stderr, "memory plan:");
+  fmt::print(stderr, "memory plan: {}", FormatBytes(plan.total_bytes));
+  std::string_view separator = " = ";
   for (const MemoryPlanRow& row : plan.rows) {
-    fmt::print(stderr, " {} {};", row.name, FormatBytes(row.bytes));
+    fmt::print(stderr, "{}{} {}", separator, row.name, FormatBytes(row.bytes));
+    separator = ", ";
   }
-  fmt::print(stderr, " total {}\n", FormatBytes(plan.total_bytes));
+  fmt::print(stderr, "\n");
 }
 
 bool TextPrinter::Print(const TokenEvent& event) {
@@ -70,7 +76,16 @@ void TextPrinter::Finish() {
   std::fflush(stdout);
 }
 
-void PrintStats(const GenerationResult& result, std::string_view drafter) {
+void NoteFullDraftContext(const GenerationStats& stats, int64_t draft_context_tokens) {
+  if (stats.draft_context_full_steps == 0) return;
+  fmt::print(
+      stderr,
+      "tahmin: note: the draft model's context of {} tokens was full: {} of {} steps drafted "
+      "nothing; --ctx-size-draft makes it larger\n",
+      draft_context_tokens, stats.draft_context_full_steps, stats.steps);
+}
+
+void PrintStats(const GenerationResult& result, std::string_view drafter, int32_t num_threads) {
   const GenerationStats& stats = result.stats;
   fmt::print(stderr, "prompt: {} tokens, prefill {:.1f} ms", stats.prompt_tokens, stats.prefill_ms);
   if (stats.cached_prompt_tokens > 0) {
@@ -78,10 +93,11 @@ void PrintStats(const GenerationResult& result, std::string_view drafter) {
   }
   fmt::print(stderr, ", first token after {:.1f} ms\n", stats.ttft_ms);
   fmt::print(stderr,
-             "output: {} tokens, {:.2f} tokens/s, {} steps, {:.2f} tokens per step, ended by {}, "
+             "output: {} tokens, {:.2f} tokens/s with {} threads, {} steps, {:.2f} tokens per "
+             "step, ended by {}, "
              "seed {}\n",
-             stats.generated_tokens, stats.TokensPerSecond(), stats.steps, stats.TokensPerStep(),
-             result.finish_reason, result.seed);
+             stats.generated_tokens, stats.TokensPerSecond(), num_threads, stats.steps,
+             stats.TokensPerStep(), result.finish_reason, result.seed);
   if (stats.drafted == 0) {
     fmt::print(stderr, "drafter {}: nothing drafted\n", drafter);
     return;

@@ -15,6 +15,9 @@ bool StdinIsTerminal();
 bool StderrIsTerminal();
 bool StdoutIsTerminal();
 
+// Text for people, where the progress line stands; nothing in a pipe.
+void PrintAboveProgress(std::string_view line);
+
 // Redraws one line "<what> 42 %", cleared by the last call (done == total).
 void ShowProgress(std::string_view what, uint64_t done, uint64_t total);
 
@@ -34,7 +37,10 @@ class TextPrinter {
   bool is_colored_ = false;
 };
 
-void PrintStats(const GenerationResult& result, std::string_view drafter);
+// Says, once a generation is over, that the draft model's context was too small for it.
+void NoteFullDraftContext(const GenerationStats& stats, int64_t draft_context_tokens);
+
+void PrintStats(const GenerationResult& result, std::string_view drafter, int32_t num_threads);
 
 // What a shell reports for a program that Ctrl-C ended.
 inline constexpr int kInterruptedExitCode = 130;

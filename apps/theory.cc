@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "apps/command.h"
-#include "apps/model_options.h"
+#include "apps/json_output.h"
 #include "apps/option_values.h"
 #include "base/status_macros.h"
 #include "control/speed_theory.h"

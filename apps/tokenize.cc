@@ -1,7 +1,9 @@
 // tahmin tokenize: text to ids, with the vocabulary of a model file.
 
 #include "apps/command.h"
+#include "apps/json_output.h"
 #include "apps/model_options.h"
+#include "apps/prompt_options.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "gguf/gguf_file.h"

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/aligned_buffer.h"
+#include "base/median.h"
 #include "base/status_macros.h"
 #include "kernels/machine_limits.h"
 
@@ -14,12 +15,6 @@ namespace {
 
 constexpr size_t kStreamingBytes = size_t{1} << 30;
 constexpr int32_t kPrefillRows = 256;
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
 
 struct Samples {
   std::vector<double> ms, attention_ms;

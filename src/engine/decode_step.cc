@@ -44,6 +44,12 @@ int32_t CommitPath(StepContext& context, Sequence& sequence, const VerifiedTree&
   return static_cast<int32_t>(kept_slots.size());
 }
 
+// The draft model holds every token so far before it guesses the next one.
+bool IsDraftContextFull(const StepContext& context, const Sequence& sequence) {
+  return context.draft_context_tokens > 0 &&
+         static_cast<int64_t>(sequence.tokens.size()) > context.draft_context_tokens;
+}
+
 void CountByDepth(std::vector<int64_t>* counts, int32_t depth) {
   if (static_cast<int32_t>(counts->size()) < depth) counts->resize(depth);
   for (int32_t i = 0; i < depth; ++i) (*counts)[i] += 1;
@@ -75,6 +81,9 @@ absl::Status DecodeStep(StepContext& context, Sequence& sequence) {
   // Draft, and cut what may not be submitted.
   const Stopwatch draft_watch;
   DraftTree proposed;
+  if (budget.max_tokens > 0 && IsDraftContextFull(context, sequence)) {
+    sequence.stats.draft_context_full_steps += 1;
+  }
   if (budget.max_tokens > 0) proposed = sequence.drafter->Draft(sequence.View(), budget);
   const ClippedTree draft =
       ClipTree(proposed, budget.max_tokens, budget.max_depth, context.valid_vocab_size);

@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "draft/registry.h"
+#include "engine/drafter_needs.h"
 #include "engine/engine_state.h"
 
 namespace tahmin {
@@ -32,9 +33,10 @@ absl::StatusOr<std::shared_ptr<const GgufFile>> OpenFile(const std::string& path
 
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::shared_ptr<const GgufFile>& file,
                                                        std::string_view what,
+                                                       const WeightApproximation& approximation,
                                                        const Engine::LoadProgress& progress,
                                                        ThreadPool& pool) {
-  ModelLoadOptions load_options;
+  ModelLoadOptions load_options{.approximation = approximation};
   if (progress) {
     load_options.progress = [&progress, what](uint64_t done, uint64_t total) {
       progress(what, done, total);
@@ -63,6 +65,10 @@ absl::Status ValidateEngineOptions(const EngineOptions& options) {
         fmt::format("draft_context_tokens is {}; expected 0 (the target's) or more",
                     options.draft_context_tokens));
   }
+  if (options.draft_head_tokens < 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "draft_head_tokens is {}; expected 0 (a good number) or more", options.draft_head_tokens));
+  }
   if (options.prefill_chunk < 1 || options.prefill_chunk > kMostPrefillRows) {
     return absl::InvalidArgumentError(fmt::format("prefill_chunk is {}; expected 1 to {}",
                                                   options.prefill_chunk, kMostPrefillRows));
@@ -72,6 +78,21 @@ absl::Status ValidateEngineOptions(const EngineOptions& options) {
                                                   options.draft.draft_max, kMostDraftTokens));
   }
   return absl::OkStatus();
+}
+
+DraftLoading PlanDraftLoading(const EngineOptions& options) {
+  std::error_code ignored;
+  const bool is_target =
+      std::filesystem::equivalent(options.draft_model_path, options.model_path, ignored);
+  const DraftRepack repack = options.draft_repack;
+  const DraftHead head = options.draft_head;
+  DraftLoading loading;
+  loading.approximation.to_four_bits =
+      repack == DraftRepack::k4Bit || (repack == DraftRepack::kAuto && !is_target);
+  loading.approximation.head = is_target && head == DraftHead::kAuto ? DraftHead::kExact : head;
+  loading.approximation.head_tokens = options.draft_head_tokens;
+  loading.is_shared = is_target && loading.approximation.IsExact();
+  return loading;
 }
 
 Engine::Engine() : state_(std::make_unique<State>()) {}
@@ -98,9 +119,6 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
         fmt::format("{}: no usable context length ({})", options.model_path, state.context_tokens));
   }
   const bool has_draft = !options.draft_model_path.empty();
-  std::error_code ignored;
-  const bool is_shared = has_draft && std::filesystem::equivalent(options.draft_model_path,
-                                                                  options.model_path, ignored);
   if (has_draft) {
     TAHMIN_ASSIGN_OR_RETURN(state.draft_file, OpenFile(options.draft_model_path));
     TAHMIN_ASSIGN_OR_RETURN(const ModelConfig draft_config, ReadModelConfig(*state.draft_file));
@@ -111,18 +129,26 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
         std::min({state.valid_vocab_size, draft_tokenizer->vocab_size(), draft_config.vocab_size});
   }
 
-  TAHMIN_ASSIGN_OR_RETURN(state.model, LoadModel(state.file, "target", progress, *state.pool));
+  TAHMIN_ASSIGN_OR_RETURN(state.model, LoadModel(state.file, "target", {}, progress, *state.pool));
   state.cache = std::make_unique<KvCache>(state.model->MakeKvShape(options.kv_type));
   TAHMIN_ASSIGN_OR_RETURN(state.kv_handle, state.cache->AddSequence(state.context_tokens));
   TAHMIN_RETURN_IF_ERROR(state.EnsureScratch(
       std::max(options.prefill_chunk, options.draft.draft_max + 1), options.draft.draft_max + 1));
-  if (is_shared) {
+  if (!has_draft) return engine;
+  const DraftLoading loading = PlanDraftLoading(options);
+  if (loading.is_shared) {
     state.draft_model = state.model;
-  } else if (has_draft) {
-    TAHMIN_ASSIGN_OR_RETURN(state.draft_model,
-                            LoadModel(state.draft_file, "draft", progress, *state.pool));
+    return engine;
   }
+  TAHMIN_ASSIGN_OR_RETURN(
+      state.draft_model,
+      LoadModel(state.draft_file, "draft", loading.approximation, progress, *state.pool));
   return engine;
+}
+
+int64_t Engine::State::DraftContextTokens() const {
+  if (options.draft_context_tokens == 0) return context_tokens;
+  return std::min<int64_t>(options.draft_context_tokens, context_tokens);
 }
 
 absl::Status Engine::State::EnsureScratch(int32_t rows, int32_t logit_rows) {
@@ -154,17 +180,17 @@ absl::Status Engine::State::EnsureDrafter(const GenerationRequest& request,
   context.options = wanted;
   context.sampling = sampling;
   context.script_tokens = request.script_tokens;
-  const int64_t draft_context =
-      options.draft_context_tokens > 0 ? options.draft_context_tokens : context_tokens;
   context.draft_model = {
       .model = draft_model.get(),
       .pool = pool.get(),
       .kv_type = options.draft_kv_type,
-      .context_tokens = std::min(draft_context, context_tokens),
+      .context_tokens = DraftContextTokens(),
       .prefill_chunk = prefill_chunk,
       .draft_max = wanted.draft_max,
       .valid_vocab_size = draft_model != nullptr ? draft_valid_vocab_size : valid_vocab_size};
-  TAHMIN_ASSIGN_OR_RETURN(drafter, MakeDrafter(wanted.drafter, context));
+  TAHMIN_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> made, MakeDrafter(wanted.drafter, context));
+  TAHMIN_RETURN_IF_ERROR(CheckDrafterNeeds(*made));
+  drafter = std::move(made);
   drafter_options = wanted;
   drafter_script = request.script_tokens;
   return absl::OkStatus();
@@ -175,6 +201,7 @@ const Model& Engine::model() const { return *state_->model; }
 const Model* Engine::draft_model() const { return state_->draft_model.get(); }
 const GgufFile& Engine::file() const { return *state_->file; }
 int64_t Engine::context_tokens() const { return state_->context_tokens; }
+int64_t Engine::draft_context_tokens() const { return state_->DraftContextTokens(); }
 int32_t Engine::num_threads() const { return state_->pool->num_threads(); }
 ThreadPool& Engine::pool() { return *state_->pool; }
 

@@ -38,6 +38,8 @@ struct Engine::State {
   DraftOptions drafter_options;
   std::vector<int32_t> drafter_script;
 
+  // Of the draft model; never more than the target's.
+  int64_t DraftContextTokens() const;
   // Scratch for `rows` rows in a pass and `logit_rows` rows of logits; keeps what is large enough.
   absl::Status EnsureScratch(int32_t rows, int32_t logit_rows);
   // Sets drafter to one that serves the request. `sampling` is the effective one.
@@ -50,5 +52,13 @@ constexpr int32_t kMostPrefillRows = 1 << 16;
 
 // What is checked of engine options before a file is touched.
 absl::Status ValidateEngineOptions(const EngineOptions& options);
+
+// How the draft model is loaded, and whether it is the target itself: the same file, and nothing
+// asked for that its own weights do not give.
+struct DraftLoading {
+  bool is_shared = false;
+  WeightApproximation approximation = {};
+};
+DraftLoading PlanDraftLoading(const EngineOptions& options);
 
 }  // namespace tahmin

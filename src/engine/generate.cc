@@ -4,12 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "draft/registry.h"
 #include "engine/commit_token.h"
 #include "engine/decode_step.h"
 #include "engine/engine_state.h"
@@ -128,6 +131,13 @@ class CacheRecord {
   std::vector<int32_t>* cached_tokens_;
 };
 
+bool UsesDraftModel(std::string_view drafter) {
+  const std::span<const DrafterRow> rows = AllDrafters();
+  return std::any_of(rows.begin(), rows.end(), [drafter](const DrafterRow& row) {
+    return row.name == drafter && row.needs_draft_model;
+  });
+}
+
 absl::Status Decode(StepContext& context, Sequence& sequence) {
   TAHMIN_ASSIGN_OR_RETURN(const bool has_first_token, Prefill(context, sequence));
   if (has_first_token && !sequence.finished()) {
@@ -205,6 +215,8 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
                       .scratch = *state.scratch,
                       .pool = *state.pool,
                       .context_tokens = state.context_tokens,
+                      .draft_context_tokens =
+                          UsesDraftModel(request.draft.drafter) ? state.DraftContextTokens() : 0,
                       .prefill_chunk = state.prefill_chunk,
                       .valid_vocab_size = state.valid_vocab_size,
                       .on_token = on_token,

@@ -75,6 +75,7 @@ class Audit {
     return absl::OkStatus();
   }
 
+  const AuditReport& report() const { return report_; }
   AuditReport TakeReport() { return std::move(report_); }
 
  private:
@@ -132,19 +133,24 @@ class Audit {
 
 absl::StatusOr<AuditReport> RunIdentityAudit(
     Engine& engine, const std::vector<AuditPrompt>& prompts, const AuditGrid& grid,
-    const std::function<void(int64_t, int64_t)>& progress) {
+    const std::function<void(const AuditProgress&)>& on_progress) {
   Audit audit(engine, grid);
   std::vector<std::pair<double, int32_t>> draws;  // (temperature, seed)
   for (double temperature : grid.temperatures) {
     const size_t num_seeds = temperature > 0 ? grid.seeds.size() : 1;
     for (size_t i = 0; i < num_seeds; ++i) draws.emplace_back(temperature, grid.seeds[i]);
   }
-  const int64_t total = static_cast<int64_t>(prompts.size() * draws.size());
-  int64_t done = 0;
+  AuditProgress progress{.total = static_cast<int64_t>(prompts.size() * draws.size())};
   for (const AuditPrompt& prompt : prompts) {
-    for (const auto& [temperature, seed] : draws) {
-      TAHMIN_RETURN_IF_ERROR(audit.Compare(prompt, temperature, seed));
-      progress(++done, total);
+    const int64_t runs = audit.report().runs, differences = audit.report().num_differences;
+    progress.prompt_id = prompt.id;
+    for (size_t i = 0; i < draws.size(); ++i) {
+      TAHMIN_RETURN_IF_ERROR(audit.Compare(prompt, draws[i].first, draws[i].second));
+      ++progress.done;
+      progress.is_prompt_done = i + 1 == draws.size();
+      progress.runs = audit.report().runs - runs;
+      progress.differences = audit.report().num_differences - differences;
+      on_progress(progress);
     }
   }
   return audit.TakeReport();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -56,10 +57,18 @@ struct AuditReport {
   int64_t num_differences = 0;
 };
 
+// How far the audit is: one call after each (prompt, temperature, seed).
+struct AuditProgress {
+  int64_t done = 0, total = 0;
+  std::string_view prompt_id = {};
+  bool is_prompt_done = false;
+  int64_t runs = 0, differences = 0;  // of this prompt so far
+};
+
 // The reference of each (prompt, temperature, seed) is one plain run with threads[0]. The other
 // thread counts are audited with plain decoding as well.
 absl::StatusOr<AuditReport> RunIdentityAudit(
     Engine& engine, const std::vector<AuditPrompt>& prompts, const AuditGrid& grid,
-    const std::function<void(int64_t done, int64_t total)>& progress);
+    const std::function<void(const AuditProgress&)>& on_progress);
 
 }  // namespace tahmin

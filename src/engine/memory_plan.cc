@@ -1,8 +1,6 @@
 // What an engine will take, from the files' headers alone, so that it can be shown before loading.
 #include <algorithm>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -67,21 +65,22 @@ absl::StatusOr<MemoryPlan> Engine::Plan(const EngineOptions& options) {
     TAHMIN_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> draft_file,
                             GgufFile::Open(options.draft_model_path));
     TAHMIN_ASSIGN_OR_RETURN(const ModelConfig draft_config, ReadModelConfig(*draft_file));
-    std::error_code ignored;
-    const bool is_shared =
-        std::filesystem::equivalent(options.draft_model_path, options.model_path, ignored);
+    const DraftLoading loading = PlanDraftLoading(options);
     size_t draft_weight_bytes = 0;
-    if (!is_shared) {
-      TAHMIN_ASSIGN_OR_RETURN(draft_weight_bytes, Model::PlannedWeightBytes(*draft_file));
+    if (!loading.is_shared) {
+      TAHMIN_ASSIGN_OR_RETURN(draft_weight_bytes,
+                              Model::PlannedWeightBytes(*draft_file, loading.approximation));
     }
     const int64_t draft_context =
         options.draft_context_tokens > 0
             ? std::min<int64_t>(options.draft_context_tokens, context_tokens)
             : context_tokens;
-    AddRow(&plan, is_shared ? "draft weights (the target's)" : "draft weights", draft_weight_bytes);
+    AddRow(&plan, loading.is_shared ? "draft weights (the target's)" : "draft weights",
+           draft_weight_bytes);
     AddRow(&plan, "draft KV cache", KvBytes(draft_config, options.draft_kv_type, draft_context));
     AddRow(&plan, "draft scratch",
-           Model::ScratchBytes(draft_config, std::max(options.prefill_chunk, 2), 1, num_threads));
+           Model::ScratchBytes(draft_config, std::max(options.prefill_chunk, 2), 1, num_threads,
+                               loading.approximation));
   }
   AddRow(&plan, "tokenizer", TokenizerBytes(*file));
   AddRow(&plan, "program", kProgramBytes);

@@ -20,6 +20,7 @@ struct StepContext {
   ForwardScratch& scratch;
   ThreadPool& pool;
   int64_t context_tokens = 0;
+  int64_t draft_context_tokens = 0;  // 0: the drafter has no context of its own
   int32_t prefill_chunk = 0;
   int32_t valid_vocab_size = 0;  // ids that may be drawn: known to the tokenizer and to the model
   const TokenCallback& on_token;

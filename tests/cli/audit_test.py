@@ -16,7 +16,14 @@ for drafter in drafters.split(","):
     check(runs.get(drafter) == 2 * 2 * 2 * 2, f"{drafter}: {runs}")
 check(output["differences"] == 0, f"differences: {output['first_differences']}")
 check(sum(row["accepted"] for row in output["rows"]) > 0, "no draft token was ever accepted: nothing was tested")
+for drafter in drafters.split(","):
+    drafted = sum(row["drafted"] for row in output["rows"] if row["drafter"] == drafter)
+    check(drafted > 0, f"{drafter} drafted nothing: nothing was tested")
 for row in output["rows"]:
+    if row["drafter"] in ("draft", "replay", "junk"):  # these guess in every setting; lookup needs a repetition
+        check(row["drafted"] > 0, f"nothing was drafted: {row}")
+    if row["drafter"] == "junk":
+        check(row["accepted"] == 0, f"a junk token was accepted: {row}")
     if row["drafter"] == "replay":
         check(row["accepted"] == row["drafted"] > 0, f"a replayed token was rejected: {row}")
 print(f"{output['runs']} runs, no difference")

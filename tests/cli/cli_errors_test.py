@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -67,6 +68,10 @@ def check_option_values():
                       ("--chat", "--chat-template", "x")]:
         expect(2, "error", *base, *arguments)
     expect(2, "nonsense", "nonsense")
+    # B33: what is not there is refused with its name, with a drafter and without one.
+    for drafter in [(), ("--spec", "lookup"), ("-md", DRAFT)]:
+        for option in ["--beams", "--best-of"]:
+            expect(2, option, *base, *drafter, option, 4)
     for arguments in [(), ("--temps", "-1"), ("--temps", "nan"), ("--drafters", "x"), ("--drafters", "draft"),
                       ("--threads-list", "0"), ("--draft-max", "0"), ("--seeds", "-1"), ("--groups", "x")]:
         prompt = ("-p", "hi") if arguments else ()
@@ -81,14 +86,69 @@ def check_option_values():
 
 
 def check_notes():
-    """An option without effect is named."""
+    """B44: an option without effect is named."""
     for word, arguments in [("--lookup-min", ("--lookup-min", 2)), ("--draft-max", ("--draft-max", 2)),
                             ("--top-k", ("--temp", 0, "--top-k", 3)), ("--draft-kv-type", ("--draft-kv-type", "f32")),
                             ("--accept", ("--accept", "rejection")), ("--repeat-last-n", ("--repeat-last-n", 3)),
                             ("--model-draft", ("-md", DRAFT, "--spec", "lookup"))]:
         expect(0, f"note: {word}", "run", "-m", MODEL, "-p", "hi", "-n", 2, *arguments)
+    for word, arguments in [("--accept", ("--accept", "keyed")), ("--ctx-size-draft", ("-cd", 9)),
+                            ("--repeat-penalty", ("--repeat-penalty", 1.5, "--repeat-last-n", 0)),
+                            ("--ctx-size-draft", ("-md", DRAFT, "-c", 64, "-cd", 64)),
+                            ("--logit-bias", ("--ignore-eos", "--logit-bias", "1=5"))]:
+        for command in ["run", "chat"]:
+            prompt = ("-p", "hi") if command == "run" else ()
+            expect(0, f"note: {word}", command, "-m", MODEL, *prompt, "-n", 2, *arguments)
+    ids = ROOT / "note_ids"
+    ids.write_text("1 2 3")
+    logits = ("logits", "-m", MODEL, "--ids-file", ids, "--hash")
+    audit = ("audit", "-m", MODEL, "-p", "hi", "-n", 2, "--drafters")
+    for word, arguments in [("--pre", ("inspect", "-m", MODEL, "--pre", "gpt-2")),
+                            ("--ctx-size-draft", ("inspect", "-m", MODEL, "-cd", 9)),
+                            ("--tensors", ("inspect", "-m", MODEL, "--json", "--tensors")),
+                            ("--pre", (*logits, "--pre", "gpt-2")), ("--prefill-chunk", (*logits, "--prefill-chunk", 2)),
+                            ("--draft-max", (*audit, "none", "--draft-max", 2)),
+                            ("--seeds", (*audit, "junk", "--seeds", 2, "--temps", 0)),
+                            ("--threads", (*audit, "junk", "-t", 2, "--threads-list", 1)),
+                            ("--model-draft", (*audit, "junk", "-md", DRAFT)),
+                            ("lookup drafted nothing", (*audit, "lookup", "--temps", 0, "--draft-max", 1))]:
+        expect(0, f"note: {word}", *arguments)
+    expect(2, "--drafters", "bench", "-m", MODEL, "--prompts", ids, "--drafters", "none")
     result = run("-p", "hi", "-n", 2, "--spec", "lookup", "--lookup-min", 2, "--seed", 1)
     check(b"note" not in result.stderr, f"a note for an option that has an effect: {result.stderr}")
+
+
+def check_context():
+    """The default fits the model; more than it was trained for is said; the draft's own limit is said once (B24)."""
+    asked = ("run", "-m", MODEL, "-p", "hi", "-n", 2)
+    trained = json.loads(call("inspect", "-m", MODEL, "--json").stdout)["metadata"]["llama.context_length"]
+    check(trained == "512", f"the tiny model's trained context: {trained}")
+    result = run("-p", "hi", "-n", -1, "--ignore-eos", "--temp", 0, "--json")
+    output = json.loads(result.stdout)
+    check(len(output["ids"]) + len(output["prompt_ids"]) == 512 and b"warning" not in result.stderr,
+          f"default context: {len(output['ids'])} tokens, {result.stderr}")
+    for context, is_warned in [(512, False), (513, True), (0, False)]:
+        error = expect(0, "memory plan: ", *asked, "-c", context).stderr
+        check((b"warning: --ctx-size 513 is more than the 512 tokens" in error) == is_warned, f"-c {context}: {error}")
+    stretched = ROOT / "stretched.gguf"
+    write_model(stretched, "--rope-scaling", "linear")
+    error = expect(0, "", "run", "-m", stretched, "-p", "hi", "-n", 2, "-c", 2048).stderr
+    check(b"warning" not in error, f"a stretched context is warned about: {error}")
+    # B24: past its context the draft model is silent, and that is said.
+    arguments = ("-md", MODEL, "-c", 200, "-n", -1, "--ignore-eos", "--temp", 0)
+    plain = json.loads(run("-p", "hello", *arguments, "--spec", "none", "--json").stdout)
+    result = run("-p", "hello", *arguments, "-cd", 40, "--json")
+    short, full = json.loads(result.stdout), run("-p", "hello", *arguments, "--json")
+    check(short["ids"] == plain["ids"] == json.loads(full.stdout)["ids"], "a short draft context changes the text")
+    note = b"the draft model's context of 40 tokens was full"
+    check(result.stderr.count(note) == 1 and b"context of" not in full.stderr, f"draft context: {result.stderr}")
+    check(short["stats"]["draft_context_full_steps"] > 100 and short["stats"]["drafted"] > 0, f"stats: {short['stats']}")
+    check(json.loads(full.stdout)["stats"]["draft_context_full_steps"] == 0, "a roomy draft context counts as full")
+    result = call("chat", "-m", MODEL, "-md", MODEL, "-c", 400, "-n", 60, "--ignore-eos", "--temp", 0, "-cd", 40,
+                  stdin=b"hello\nhello\n")
+    check(result.stderr.count(note) == 1, f"chat says it once: {result.stderr}")
+    error = expect(0, "", *asked, "-md", DRAFT, "-c", 4096, "-cd", 600).stderr
+    check(b"warning: --ctx-size-draft 600 is more than the 512 tokens" in error, f"-cd 600: {error}")
 
 
 def check_files():
@@ -117,7 +177,7 @@ def check_files():
     (ROOT / "large.gguf").write_bytes(data[:at] + struct.pack("<I", 2**31 - 1) + data[at + 4:])
     limited = ["bash", "-c", f'ulimit -v 8000000; exec "{PROGRAM}" run -m "{ROOT}/large.gguf" -p x -n 2 -c 0']
     result = subprocess.run(limited, capture_output=True, timeout=120)
-    check(result.returncode == 1 and b"memory" in result.stderr, f"a context that no memory holds: {result}")
+    check(result.returncode == 1 and re.search(rb"error: .*memory", result.stderr), f"no memory holds this: {result}")
 
 
 def check_output():
@@ -185,6 +245,21 @@ def check_chat():
     check(b"tokens reused" in result.stderr, f"chat prefills everything again: {result.stderr}")
     cold = run("--chat", "-p", "hello", "-n", 4, "--temp", 0)
     check(result.stdout.startswith(cold.stdout), f"chat {lines} differs from a cold run {cold.stdout}")
+    # One object a message, with the fields and the text of `run`; a message that fails has its own.
+    arguments = ("-m", MODEL, "-n", 4, "--temp", 0, "--json", "--logprobs", 2)
+    result = call("chat", *arguments, stdin=b"hello\n/clear\nhello\n" + b"x" * 900 + b"\nhello\n")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    cold = json.loads(call("run", "--chat", "-p", "hello", *arguments).stdout)
+    check(len(answers) == 4 and result.returncode == 1, f"chat --json: {result}")
+    check("room" in answers[2]["error"] and len(answers[2]) == 1, f"chat --json, a message too long: {answers[2]}")
+    for answer in (answers[0], answers[1], answers[3]):
+        check(answer.keys() == cold.keys(), f"chat --json has other fields than run: {answer.keys() ^ cold.keys()}")
+    for answer in answers[:2]:
+        for field in ["ids", "text", "prompt_ids", "finish_reason"]:
+            check(answer[field] == cold[field], f"chat --json: {field} differs from run")
+    check(answers[3]["stats"]["cached_prompt_tokens"] > 0, "chat --json forgot the conversation")
+    expect(2, "--logprobs", "chat", "-m", MODEL, "--logprobs", 2)
+    expect(2, "--color", "chat", "-m", MODEL, "--json", "--color")
     # A conversation that outgrows the context says so, and goes on after /clear.
     result = call("chat", "-m", MODEL, "-c", 64, "--temp", 0, "--ignore-eos", stdin=b"a\nb\n/clear\nc\n")
     check(result.returncode == 1 and b"is full" in result.stderr and b"no room" in result.stderr and
@@ -213,7 +288,7 @@ def check_chat():
 
 write_model(MODEL)
 write_model(DRAFT, "--seed", "2")
-for case in [check_option_values, check_notes, check_files, check_output, check_speculation, check_chat]:
+for case in [check_option_values, check_notes, check_context, check_files, check_output, check_speculation, check_chat]:
     case()
 for failure in failures:
     print("FAILED:", failure)

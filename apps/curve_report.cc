@@ -1,0 +1,66 @@
+#include "apps/curve_report.h"
+
+#include <string>
+
+#include "apps/terminal.h"
+#include "fmt/format.h"
+#include "model/model.h"
+
+namespace tahmin::cli {
+
+nlohmann::json CurveToJson(const CostCurve& curve, const Engine& engine, int64_t context) {
+  const WeightFigures weights = engine.model().weight_figures();
+  nlohmann::json points = nlohmann::json::array();
+  double extra_rows_fraction = 0;
+  int32_t most_rows = 0;
+  for (const CurvePoint& point : curve.points) {
+    points.push_back({{"rows", point.rows},
+                      {"ms", point.ms},
+                      {"attention_ms", point.attention_ms},
+                      {"min_ms", point.min_ms},
+                      {"max_ms", point.max_ms}});
+    if (point.rows < most_rows) continue;
+    most_rows = point.rows;
+    extra_rows_fraction = point.extra_rows_fraction;
+  }
+  return {{"curve", points},
+          {"context", context},
+          {"rounds", curve.rounds},
+          {"threads", engine.num_threads()},
+          {"weight_bytes", weights.gguf_bytes},
+          {"packed_bytes", weights.packed_bytes},
+          {"macs_per_row", weights.macs_per_row},
+          {"extra_rows_fraction", extra_rows_fraction},
+          {"streaming_bytes_per_second", curve.streaming_bytes_per_second},
+          {"streaming_prefetch_distance", curve.streaming_prefetch_distance},
+          {"int8_macs_per_second", curve.int8_macs_per_second},
+          {"fp32_macs_per_second", curve.fp32_macs_per_second},
+          {"activation_formats", engine.model().DescribeActivationFormats()}};
+}
+
+void PrintCurve(const nlohmann::json& object) {
+  const double plain_ms = object["curve"][0]["ms"];
+  fmt::print("T(n) after {} tokens, {} threads, medians of {} rounds\n",
+             object["context"].get<int64_t>(), object["threads"].get<int>(),
+             object["rounds"].get<int>());
+  fmt::print("  {:>4} {:>9} {:>13} {:>11}\n", "rows", "ms", "attention ms", "to first");
+  for (const nlohmann::json& point : object["curve"]) {
+    fmt::print("  {:>4} {:>9.2f} {:>13.2f} {:>11.2f}\n", point["rows"].get<int>(),
+               point["ms"].get<double>(), point["attention_ms"].get<double>(),
+               point["ms"].get<double>() / plain_ms);
+  }
+  const double bytes = object["packed_bytes"].get<double>();
+  const double streaming = object["streaming_bytes_per_second"];
+  fmt::print(
+      "streaming {:.1f} GB/s, int8 {:.0f} GMAC/s, fp32 {:.0f} GMAC/s; packed weights {} read at "
+      "{:.1f} GB/s by "
+      "the first pass ({:.0f} % of streaming)\n",
+      streaming / 1e9, object["int8_macs_per_second"].get<double>() / 1e9,
+      object["fp32_macs_per_second"].get<double>() / 1e9, FormatBytes(static_cast<uint64_t>(bytes)),
+      bytes / plain_ms / 1e6, 100.0 * bytes / plain_ms * 1e3 / streaming);
+  fmt::print("residual rows {:.1f} % of the rows; {}\n",
+             100.0 * object["extra_rows_fraction"].get<double>(),
+             object["activation_formats"].get<std::string>());
+}
+
+}  // namespace tahmin::cli

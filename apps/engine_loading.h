@@ -1,0 +1,23 @@
+// From options to a loaded engine: the context that fits the files, the memory plan, the load.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "tahmin/engine.h"
+
+namespace tahmin::cli {
+
+// Contexts that were not asked for become what the files were trained for where that is less; one
+// that was asked for and is more is kept, with a warning that names both numbers.
+absl::Status FitContext(const CLI::App& command, EngineOptions* options);
+
+enum class PlanOutput { kPrinted, kSilent };  // kSilent: the command shows its own plan
+
+// Prints the memory plan, one line, before anything is loaded; then loads, with a progress line on
+// a terminal.
+absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const EngineOptions& options,
+                                                   PlanOutput plan_output = PlanOutput::kPrinted);
+
+}  // namespace tahmin::cli
