@@ -1,14 +1,20 @@
 // Any bytes as a GGUF file: parsed, every entry read through every accessor, a few rows of every
-// tensor dequantised.
-//   fuzz_gguf CORPUS            (start it with a file of write_tiny_model)
+// tensor dequantised; then loaded as a model, tokenizer included, and run for two tokens.
+//   fuzz_gguf CORPUS tests/fuzz/corpus/fuzz_gguf
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "gguf/dequantize.h"
 #include "gguf/gguf_file.h"
+#include "kv/kv_cache.h"
+#include "model/model.h"
+#include "step/token_batch.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 
@@ -44,15 +50,42 @@ void TouchTensor(const tahmin::GgufTensor& tensor) {
   }
 }
 
+// One pass of two rows: the first and the last token of the vocabulary.
+void RunTwoTokens(const tahmin::Model& model, tahmin::ThreadPool& pool) {
+  tahmin::KvCache cache(model.MakeKvShape(tahmin::KvType::kF16));
+  const auto sequence = cache.AddSequence(2);
+  const auto scratch = model.CreateScratch(2, 2, pool);
+  if (!sequence.ok() || !scratch.ok()) return;
+  TAHMIN_CHECK(cache.Reserve(*sequence, 2).ok());
+  const int32_t tokens[] = {0, model.config().vocab_size - 1};
+  tahmin::TokenBatch batch;
+  batch.AppendChain(*sequence, tokens, 2, true);
+  model.Forward(batch, cache, **scratch, pool);
+  TAHMIN_CHECK((*scratch)->logits().size() == 2 * static_cast<size_t>(model.config().vocab_size));
+}
+
+void Load(std::shared_ptr<const tahmin::GgufFile> file) {
+  static tahmin::ThreadPool pool(1);
+  const auto tokenizer = tahmin::Tokenizer::Create(*file);
+  TAHMIN_CHECK(tokenizer.ok() || !tokenizer.status().message().empty());
+  const auto planned_bytes = tahmin::Model::PlannedWeightBytes(*file);
+  const auto model = tahmin::Model::Load(std::move(file), {}, pool);
+  TAHMIN_CHECK(model.ok() || !model.status().message().empty());
+  if (!model.ok()) return;
+  TAHMIN_CHECK(planned_bytes.ok());
+  RunTwoTokens(**model, pool);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t num_bytes) {
-  const auto file = tahmin::GgufFile::Parse({bytes, num_bytes}, "fuzz");
+  auto file = tahmin::GgufFile::Parse({bytes, num_bytes}, "fuzz");
   if (!file.ok()) {
     TAHMIN_CHECK(!file.status().message().empty());
     return 0;
   }
   for (const tahmin::GgufEntry& entry : (*file)->entries()) TouchEntry(**file, entry);
   for (const tahmin::GgufTensor& tensor : (*file)->tensors()) TouchTensor(tensor);
+  Load(*std::move(file));
   return 0;
 }
