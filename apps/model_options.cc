@@ -34,7 +34,7 @@ void AddDraftModelOptions(CLI::App& command, ModelFlags& flags) {
   command
       .add_option("--draft-head-tokens", flags.engine.draft_head_tokens,
                   "frequent: tokens kept, the lowest ids; coarse: candidates; at most the "
-                  "vocabulary. 0: 32768 or 128")
+                  "vocabulary. 0: 32768 or 64")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 24));
 }

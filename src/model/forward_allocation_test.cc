@@ -16,6 +16,11 @@ void* operator new(size_t num_bytes) {
   if (void* memory = std::malloc(num_bytes == 0 ? 1 : num_bytes)) return memory;
   throw std::bad_alloc();
 }
+// std::stable_sort asks for this one; without it memory of one allocator would be freed by another.
+void* operator new(size_t num_bytes, const std::nothrow_t&) noexcept {
+  ++num_allocations;
+  return std::malloc(num_bytes == 0 ? 1 : num_bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 

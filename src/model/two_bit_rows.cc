@@ -130,7 +130,8 @@ int64_t PaddedRows(int64_t rows) { return (rows + kRowStep - 1) / kRowStep * kRo
 }  // namespace
 
 size_t TwoBitRows::Bytes(int64_t rows, int64_t columns) {
-  return static_cast<size_t>(rows) * (static_cast<size_t>(RowBytes(columns)) + sizeof(float));
+  return static_cast<size_t>(PaddedRows(rows)) *
+         (static_cast<size_t>(RowBytes(columns)) + sizeof(float));
 }
 
 absl::StatusOr<TwoBitRows> TwoBitRows::Create(int64_t rows, int64_t columns) {

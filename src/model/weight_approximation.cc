@@ -9,7 +9,7 @@ namespace {
 
 constexpr int32_t kLargeVocabulary = 16384;
 constexpr int32_t kFrequentTokens = 32768;
-constexpr int32_t kCoarseCandidates = 128;
+constexpr int32_t kCoarseCandidates = 64;
 
 }  // namespace
 
