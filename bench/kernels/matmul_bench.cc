@@ -18,6 +18,7 @@
 #include "benchmark/benchmark.h"
 #include "fmt/format.h"
 #include "kernels/isa.h"
+#include "kernels/machine_limits.h"
 #include "kernels/matmul.h"
 #include "kernels/random_blocks.h"
 #include "kernels/reference/matmul_reference.h"
@@ -122,7 +123,33 @@ void Run(benchmark::State& state, const Shape& shape) {
   state.counters["macs"] = Counter(macs, Counter::kIsIterationInvariantRate);
 }
 
+// What the machine gives in the same run: reads of memory that no cache holds, by prefetch
+// distance.
+void StreamingRead(benchmark::State& state) {
+  static const std::vector<uint8_t>& buffer = *new std::vector<uint8_t>(kStreamedBytes, 1);
+  double sum = 0.0;
+  for (auto _ : state) sum += MeasureStreamingRead(buffer, state.range(0), Pool());
+  state.counters["weight_bytes"] = benchmark::Counter(sum, benchmark::Counter::kAvgIterations);
+}
+
+// And the int8 multiply-adds of the ISA in use, from registers.
+void Int8Peak(benchmark::State& state) {
+  double sum = 0.0;
+  for (auto _ : state) sum += MeasureInt8Macs(Pool());
+  state.counters["macs"] = benchmark::Counter(sum, benchmark::Counter::kAvgIterations);
+}
+
+void RegisterLimits() {
+  auto* reads = benchmark::RegisterBenchmark("Limit/StreamingRead", StreamingRead);
+  reads->ArgName("ahead")->UseRealTime()->Unit(benchmark::kMicrosecond);
+  for (const int64_t distance : StreamingPrefetchDistances()) reads->Arg(distance);
+  benchmark::RegisterBenchmark("Limit/Int8Peak", Int8Peak)
+      ->UseRealTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
 void RegisterAll() {
+  RegisterLimits();
   const std::vector<Shape> shapes = {
       {TensorType::kQ4_K, 8960, 1536, 256}, {TensorType::kQ4_K, 8960, 1536, 64},
       {TensorType::kQ4_K, 1536, 8960, 256}, {TensorType::kQ6_K, 1536, 8960, 256},

@@ -12,6 +12,9 @@
 #include "kernels/matmul_tables.h"
 
 #define TAHMIN_INLINE static inline __attribute__((always_inline))
+// For loops over the rows of a tile. Left alone, GCC 12 unrolls those of six to eight rows too late
+// to keep their sums in registers: it stored and reloaded them at each step.
+#define TAHMIN_UNROLL _Pragma("GCC unroll 8")
 
 namespace tahmin::kernels {
 namespace avx512_vnni {
@@ -85,11 +88,11 @@ TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], i
                            Ints (&sums)[R][C]) {
   Ints even, odd;
   UnpackLine<kPlaneBits, kLine>(quants, even, odd);
-  for (int r = 0; r < R; ++r) {
-    const int8_t* values = x[r] + column + 8 * kLine;
-    AddDot(sums[r][0], even, values);
-    AddDot(sums[r][C - 1], odd, values + 4);
-  }
+  // All rows of a quad, then all of the next: a sum is used again only after R others.
+  TAHMIN_UNROLL
+  for (int r = 0; r < R; ++r) AddDot(sums[r][0], even, x[r] + column + 8 * kLine);
+  TAHMIN_UNROLL
+  for (int r = 0; r < R; ++r) AddDot(sums[r][C - 1], odd, x[r] + column + 8 * kLine + 4);
 }
 
 template <int kPlaneBits, int kFirstLine, int R, int C>
@@ -101,6 +104,7 @@ TAHMIN_INLINE void AddTwoLines(const uint8_t* quants, const int8_t* const (&x)[R
 
 template <int R, int C>
 TAHMIN_INLINE void Clear(Ints (&values)[R][C]) {
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) values[r][c] = _mm512_setzero_si512();
   }
@@ -114,6 +118,7 @@ TAHMIN_INLINE Ints Total(const Ints (&chains)[C]) {
 // dots += sums * scale, lane by lane; clears sums.
 template <int R, int C>
 TAHMIN_INLINE void AddScaled(Ints scale, Ints (&sums)[R][C], Ints (&dots)[R][1]) {
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) {
     dots[r][0] = _mm512_add_epi32(dots[r][0], _mm512_mullo_epi32(Total(sums[r]), scale));
   }
@@ -187,7 +192,7 @@ struct SuperUnit {
   const uint8_t* quants;
   const uint8_t* ahead;  // to prefetch, or null
   int64_t column;        // first column
-  int32_t block;         // activation columns that share one scale
+  int32_t block;         // activation columns that share one scale; a power of two
 };
 
 template <typename L>
@@ -211,6 +216,7 @@ TAHMIN_INLINE void MinDots(const SuperUnit& unit, const QuantizedRow* rows, int 
   for (int pair = first; pair < first + num_pairs; ++pair) {
     const Ints pairs = _mm512_and_si512(LoadPairs<L>(mins, pair), _mm512_set1_epi32(mask));
     const int64_t at = unit.column / L::kScaleColumns + 2 * pair;
+    TAHMIN_UNROLL
     for (int r = 0; r < R; ++r) {
       const int16_t* sums = L::kScaleColumns == 16 ? rows[r].sums16 : rows[r].sums32;
       totals[r][0] = _mm512_dpwssd_epi32(totals[r][0], pairs, Broadcast4(sums + at));
@@ -225,8 +231,10 @@ __attribute__((noinline)) void Flush(const SuperUnit& unit, const QuantizedRow* 
                                      const Ints (&dots)[R][1], float* out) {
   Ints min_dots[R][1];
   MinDots<L>(unit, rows, column, min_dots);
-  const int64_t activation_block = (unit.column + column) / unit.block;
+  const int64_t activation_block =
+      (unit.column + column) >> __builtin_ctz(static_cast<unsigned>(unit.block));
   const Floats d = LoadHalves(unit.halves);
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) {
     const Floats scale = _mm512_set1_ps(rows[r].scales[activation_block]);
     Floats sum = _mm512_loadu_ps(out + r * kLanes);
@@ -247,23 +255,19 @@ template <typename L, int R>
 TAHMIN_INLINE void FlushAndClear(const SuperUnit& unit, const QuantizedRow* rows, int column,
                                  Ints (&dots)[R][1], float* out) {
   Ints copy[R][1];
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) copy[r][0] = dots[r][0];
   Flush<L>(unit, rows, column, copy, out);
   Clear(dots);
 }
 
-// dots += scale * (quants . x) over 32 columns, the kPart'th of 64 that start at `column`.
+// dots += scale * (quants . x) over 32 columns from column `at` of the unit, the kPart'th of 64
+// whose quants and scales are given.
 template <typename L, int kPart, int R>
-TAHMIN_INLINE void AddRun(const SuperUnit& unit, const int8_t* const (&x)[R], int column,
-                          Ints (&dots)[R][1]) {
-  const int at = column + kPart * kBlockColumns;
-  const int run = column / kBlockColumns + kPart;
-  if (unit.ahead != nullptr) {
-    constexpr int kBytes = (L::kUnitBytes + L::kUnitHalves) / L::kNumRuns;
-    Prefetch(unit.ahead + run * kBytes, kBytes);
-  }
-  const uint8_t* quants = unit.quants + run * L::kQuantBytes;
-  const Ints pairs = LoadPairs<L>(unit.scales, at / L::kPairColumns);
+TAHMIN_INLINE void AddRun(const uint8_t* quants, const uint8_t* scales, const int8_t* const (&x)[R],
+                          int at, Ints (&dots)[R][1]) {
+  quants += kPart * L::kQuantBytes;
+  const Ints pairs = LoadPairs<L>(scales, kPart * kBlockColumns / L::kPairColumns);
   Ints sums[R][Chains(R)];
   Clear(sums);
   AddTwoLines<L::kPlaneBits, 0>(quants, x, at, sums);
@@ -275,17 +279,31 @@ TAHMIN_INLINE void AddRun(const SuperUnit& unit, const int8_t* const (&x)[R], in
 
 // out[r] += unit . rows[r].
 template <typename L, int R>
-void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, float* out) {
+__attribute__((noinline)) void SuperTile(const SuperUnit& unit, const QuantizedRow* rows,
+                                         float* out) {
+  constexpr int kAheadBytes = (L::kUnitBytes + L::kUnitHalves) / 4;
   const int block = unit.block;
+  const uint8_t* quants = unit.quants;
+  const uint8_t* scales = unit.scales;
+  const uint8_t* ahead = unit.ahead;
   const int8_t* x[R];
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) x[r] = rows[r].values + unit.column;
   Ints dots[R][1];
   Clear(dots);
   for (int column = 0; column < kSuperColumns; column += 64) {
-    AddRun<L, 0>(unit, x, column, dots);
+    if (ahead != nullptr) {
+      Prefetch(ahead, kAheadBytes);
+      ahead += kAheadBytes;
+    }
+    AddRun<L, 0>(quants, scales, x, column, dots);
     if (block == 32) FlushAndClear<L>(unit, rows, column, dots, out);
-    AddRun<L, 1>(unit, x, column, dots);
-    if ((column + 64) % block == 0) FlushAndClear<L>(unit, rows, column + 64 - block, dots, out);
+    AddRun<L, 1>(quants, scales, x, column + 32, dots);
+    if (((column + 64) & (block - 1)) == 0) {
+      FlushAndClear<L>(unit, rows, column + 64 - block, dots, out);
+    }
+    quants += 2 * L::kQuantBytes;
+    scales += 64 / L::kScaleColumns * kLanes;
   }
 }
 
@@ -341,6 +359,7 @@ struct ByteBlock {
     const Ints top_bit = _mm512_set1_epi8(static_cast<char>(-128));
     for (int quad = 0; quad < 8; ++quad) {
       const Ints weights = _mm512_xor_si512(Load(quants + quad * kLineBytes), top_bit);
+      TAHMIN_UNROLL
       for (int r = 0; r < R; ++r) AddDot(dots[r][quad % C], weights, x[r] + column + 4 * quad);
     }
   }
@@ -364,7 +383,7 @@ TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int3
   const int64_t column = run.column + u * kBlockColumns;
   const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes;
   const Floats d = LoadHalves(halves);
-#pragma GCC unroll 8
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) {
     const Floats scale = _mm512_set1_ps(rows[r].scales[column >> run.block_shift]);
     out[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(Total(dots[r])), _mm512_mul_ps(d, scale), out[r]);
@@ -377,10 +396,11 @@ TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int3
 }
 
 template <typename L, bool kHasMin, int R>
-void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
+__attribute__((noinline)) void BlockTile(const BlockRun& run, const QuantizedRow* rows,
+                                         float* out) {
   const int8_t* x[R];
   Floats sums[R];
-#pragma GCC unroll 8
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) {
     x[r] = rows[r].values + run.column;
     sums[r] = _mm512_loadu_ps(out + r * kLanes);
@@ -393,7 +413,7 @@ void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
     Ints dots[R][Chains(R)];
     Clear(dots);
     if constexpr (!kHasMin) {
-#pragma GCC unroll 8
+      TAHMIN_UNROLL
       for (int r = 0; r < R; ++r) {
         const int32_t sum = rows[r].sums32[run.column / kBlockColumns + u];
         dots[r][0] = _mm512_set1_epi32(-run.zero_point * sum);
@@ -402,6 +422,7 @@ void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
     L::Add(run.quants + u * L::kQuantBytes, x, u * kBlockColumns, dots);
     FlushUnit<kHasMin>(run, rows, u, dots, sums);
   }
+  TAHMIN_UNROLL
   for (int r = 0; r < R; ++r) _mm512_storeu_ps(out + r * kLanes, sums[r]);
 }
 

@@ -1,88 +1,144 @@
-// For tests: the very source of matmul_avx512_vnni.cc, its 512-bit intrinsics mapped to SIMDe, so
-// that a CPU without AVX-512 can check it. Exports kMatMulAvx512VnniEmulated. The bits of integers
-// are those of the real instructions; fused multiply-adds may be rounded twice.
+// For tests: the very source of matmul_avx512_vnni.cc, its 512-bit intrinsics written out as pairs
+// of AVX2 ones, so that a CPU without AVX-512 can check it. Exports kMatMulAvx512VnniEmulated; its
+// bits are the real ones.
 #include <immintrin.h>
 
 #include <cstdint>
-#include <cstring>
 
-#include "simde/x86/avx512.h"
+#include "kernels/four_products_test.h"
 
 namespace tahmin::kernels {
 namespace emulation {
 namespace {
 
-// What this SIMDe lacks.
-template <typename To, typename From, typename Element, typename Convert>
-To Elementwise(const From& from, Convert convert) {
-  Element in[sizeof(From) / sizeof(Element)];
-  decltype(convert(in[0])) out[sizeof(From) / sizeof(Element)];
-  static_assert(sizeof(in) == sizeof(From) && sizeof(out) == sizeof(To));
-  std::memcpy(in, &from, sizeof(in));
-  for (size_t i = 0; i < sizeof(From) / sizeof(Element); ++i) out[i] = convert(in[i]);
-  To to;
-  std::memcpy(&to, out, sizeof(to));
-  return to;
+struct Ints {
+  __m256i low, high;
+};
+struct Floats {
+  __m256 low, high;
+};
+
+template <typename Operation>
+inline Ints Each(Ints a, Operation operation) {
+  return {operation(a.low), operation(a.high)};
+}
+template <typename Operation>
+inline Ints Each(Ints a, Ints b, Operation operation) {
+  return {operation(a.low, b.low), operation(a.high, b.high)};
 }
 
-inline simde__m512i ShiftRightArithmetic(simde__m512i a, int count) {
-  return Elementwise<simde__m512i, simde__m512i, int32_t>(a, [=](int32_t v) { return v >> count; });
+inline Ints Load(const uint8_t* bytes) {
+  const __m256i* parts = reinterpret_cast<const __m256i*>(bytes);
+  return {_mm256_loadu_si256(parts), _mm256_loadu_si256(parts + 1)};
 }
-inline simde__m512i UnsignedToShort(__m256i a) {
-  return Elementwise<simde__m512i, __m256i, uint8_t>(
-      a, [](uint8_t v) { return static_cast<int16_t>(v); });
+inline Floats Load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline void Store(float* to, Floats a) {
+  _mm256_storeu_ps(to, a.low);
+  _mm256_storeu_ps(to + 8, a.high);
 }
-inline simde__m512 ToFloat(simde__m512i a) {
-  return Elementwise<simde__m512, simde__m512i, int32_t>(
-      a, [](int32_t v) { return static_cast<float>(v); });
+inline Ints Set(__m256i half) { return {half, half}; }
+inline Floats Set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+
+inline Ints And(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_and_si256(x, y); });
 }
-inline simde__m512 HalfToFloats(__m256i a) {
-  const __m256 parts[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(a)),
-                           _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))};
-  simde__m512 to;
-  std::memcpy(&to, parts, sizeof(to));
-  return to;
+inline Ints Or(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_or_si256(x, y); });
+}
+inline Ints Xor(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_xor_si256(x, y); });
+}
+inline Ints Add(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_add_epi32(x, y); });
+}
+inline Ints Subtract(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_sub_epi32(x, y); });
+}
+inline Ints Multiply(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_mullo_epi32(x, y); });
+}
+inline Ints ShiftLeft16(Ints a, int n) {
+  return Each(a, [n](__m256i x) { return _mm256_slli_epi16(x, n); });
+}
+inline Ints ShiftRight16(Ints a, int n) {
+  return Each(a, [n](__m256i x) { return _mm256_srli_epi16(x, n); });
+}
+inline Ints ShiftLeft32(Ints a, int n) {
+  return Each(a, [n](__m256i x) { return _mm256_slli_epi32(x, n); });
+}
+inline Ints ShiftRightSigned32(Ints a, int n) {
+  return Each(a, [n](__m256i x) { return _mm256_srai_epi32(x, n); });
+}
+inline Ints WidenUnsigned(__m256i a) {
+  return {_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
+          _mm256_cvtepu8_epi16(_mm256_extracti128_si256(a, 1))};
+}
+inline Ints WidenSigned(__m256i a) {
+  return {_mm256_cvtepi8_epi16(_mm256_castsi256_si128(a)),
+          _mm256_cvtepi8_epi16(_mm256_extracti128_si256(a, 1))};
+}
+inline Ints AddFourProducts(Ints sum, Ints a, Ints b) {
+  return {emulation::AddFourProducts(sum.low, a.low, b.low),
+          emulation::AddFourProducts(sum.high, a.high, b.high)};
+}
+inline Ints AddPairProducts(Ints sum, Ints a, Ints b) {
+  return Add(sum, Each(a, b, [](__m256i x, __m256i y) { return _mm256_madd_epi16(x, y); }));
+}
+
+inline Floats ToFloat(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+inline Floats HalvesToFloat(__m256i a) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(a)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))};
+}
+inline Floats Multiply(Floats a, Floats b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline Floats MultiplyAdd(Floats a, Floats b, Floats c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Floats NegativeMultiplyAdd(Floats a, Floats b, Floats c) {
+  return {_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
 }
 
 }  // namespace
 }  // namespace emulation
 }  // namespace tahmin::kernels
 
-#define TAHMIN_EMULATED_INTRINSICS
-#define __m512i simde__m512i
-#define __m512 simde__m512
-#define _mm512_loadu_si512 simde_mm512_loadu_si512
-#define _mm512_loadu_ps simde_mm512_loadu_ps
-#define _mm512_storeu_ps simde_mm512_storeu_ps
-#define _mm512_set1_epi8 simde_mm512_set1_epi8
-#define _mm512_set1_epi32 simde_mm512_set1_epi32
-#define _mm512_set1_ps simde_mm512_set1_ps
-#define _mm512_setzero_si512 simde_mm512_setzero_si512
-#define _mm512_setzero_ps simde_mm512_setzero_ps
-#define _mm512_and_si512 simde_mm512_and_si512
-#define _mm512_or_si512 simde_mm512_or_si512
-#define _mm512_xor_si512 simde_mm512_xor_si512
 #undef _mm512_slli_epi16
-#define _mm512_slli_epi16 simde_mm512_slli_epi16
 #undef _mm512_srli_epi16
-#define _mm512_srli_epi16 simde_mm512_srli_epi16
 #undef _mm512_slli_epi32
-#define _mm512_slli_epi32 simde_mm512_slli_epi32
 #undef _mm512_srai_epi32
-#define _mm512_srai_epi32 emulation::ShiftRightArithmetic
-#define _mm512_add_epi32 simde_mm512_add_epi32
-#define _mm512_sub_epi32 simde_mm512_sub_epi32
-#define _mm512_mullo_epi32 simde_mm512_mullo_epi32
-#define _mm512_dpwssd_epi32 simde_mm512_dpwssd_epi32
-#define _mm512_dpbusd_epi32 simde_mm512_dpbusd_epi32
-#define _mm512_cvtepu8_epi16 emulation::UnsignedToShort
-#define _mm512_cvtepi8_epi16 simde_mm512_cvtepi8_epi16
-#define _mm512_cvtph_ps emulation::HalfToFloats
+#define __m512i emulation::Ints
+#define __m512 emulation::Floats
+#define _mm512_loadu_si512 emulation::Load
+#define _mm512_loadu_ps emulation::Load
+#define _mm512_storeu_ps emulation::Store
+#define _mm512_set1_epi8(value) emulation::Set(_mm256_set1_epi8(value))
+#define _mm512_set1_epi32(value) emulation::Set(_mm256_set1_epi32(value))
+#define _mm512_setzero_si512() emulation::Set(_mm256_setzero_si256())
+#define _mm512_set1_ps emulation::Set
+#define _mm512_setzero_ps() emulation::Set(0.0f)
+#define _mm512_and_si512 emulation::And
+#define _mm512_or_si512 emulation::Or
+#define _mm512_xor_si512 emulation::Xor
+#define _mm512_slli_epi16 emulation::ShiftLeft16
+#define _mm512_srli_epi16 emulation::ShiftRight16
+#define _mm512_slli_epi32 emulation::ShiftLeft32
+#define _mm512_srai_epi32 emulation::ShiftRightSigned32
+#define _mm512_add_epi32 emulation::Add
+#define _mm512_sub_epi32 emulation::Subtract
+#define _mm512_mullo_epi32 emulation::Multiply
+#define _mm512_dpwssd_epi32 emulation::AddPairProducts
+#define _mm512_dpbusd_epi32 emulation::AddFourProducts
+#define _mm512_cvtepu8_epi16 emulation::WidenUnsigned
+#define _mm512_cvtepi8_epi16 emulation::WidenSigned
+#define _mm512_cvtph_ps emulation::HalvesToFloat
 #define _mm512_cvtepi32_ps emulation::ToFloat
-#define _mm512_mul_ps simde_mm512_mul_ps
-#define _mm512_fmadd_ps simde_mm512_fmadd_ps
-#define _mm512_fnmadd_ps simde_mm512_fnmadd_ps
+#define _mm512_mul_ps emulation::Multiply
+#define _mm512_fmadd_ps emulation::MultiplyAdd
+#define _mm512_fnmadd_ps emulation::NegativeMultiplyAdd
 
+#define TAHMIN_EMULATED_INTRINSICS
 #define kMatMulAvx512Vnni kMatMulAvx512VnniEmulated
 #define avx512_vnni avx512_vnni_emulated
 

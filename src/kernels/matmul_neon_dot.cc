@@ -205,7 +205,7 @@ struct SuperUnit {
   const uint8_t* quants;
   const uint8_t* ahead;  // to prefetch, or null
   int64_t column;        // first column
-  int32_t block;         // activation columns that share one scale
+  int32_t block;         // activation columns that share one scale; a power of two
 };
 
 // The integer scales (or minima) of one pair of scale blocks, of 4 lanes: [lane][2].
@@ -264,7 +264,8 @@ TAHMIN_INLINE void Flush(const SuperUnit& unit, const QuantizedRow* rows, int co
                          int first_lane, Ints (&dots)[R][Q], float* out) {
   Ints min_dots[R][Q];
   MinDots<L>(unit, rows, column, first_lane, min_dots);
-  const int64_t activation_block = (unit.column + column) / unit.block;
+  const int64_t activation_block =
+      (unit.column + column) >> __builtin_ctz(static_cast<unsigned>(unit.block));
   for (int q = 0; q < Q; ++q) {
     const int lane = first_lane + q * kQuarterLanes;
     const Floats d = LoadHalves(unit.halves + 2 * lane);
@@ -327,7 +328,7 @@ void SuperTile(const SuperUnit& unit, const QuantizedRow* rows, float* out) {
       AddRun<L, Quants, 0>(unit, rows, column, lane, dots);
       if (block == 32) Flush<L>(unit, rows, column, lane, dots, out);
       AddRun<L, Quants, 1>(unit, rows, column, lane, dots);
-      if ((column + 64) % block == 0) {
+      if (((column + 64) & (block - 1)) == 0) {
         Flush<L>(unit, rows, column + 64 - block, lane, dots, out);
       }
     }

@@ -1,5 +1,6 @@
 #include "kernels/matmul.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -14,6 +15,7 @@
 
 namespace tahmin::kernels {
 
+extern const MatMulTable kMatMulAvxVnniEmulated;
 extern const MatMulTable kMatMulAvx512VnniEmulated;
 
 namespace {
@@ -57,22 +59,24 @@ ActivationRows MakeInput(std::span<const std::vector<float>> rows, const Activat
   return *std::move(input);
 }
 
-// Which kernels run: those of an ISA, or a table of its own.
+// Which kernels run: those of an ISA, or a table with a name of its own.
 struct Kernels {
   Isa isa;
   const MatMulTable* table = nullptr;
+  const char* table_name = nullptr;
 
-  std::string Name() const {
-    return table == nullptr ? std::string(IsaName(isa)) : "avx512_vnni_emulated";
-  }
+  std::string Name() const { return table == nullptr ? std::string(IsaName(isa)) : table_name; }
 };
 
 std::vector<Kernels> AllKernels() {
   std::vector<Kernels> all;
   for (const Isa isa : SupportedIsas()) {
     all.push_back({isa});
-#ifdef TAHMIN_EMULATED_AVX512
-    if (isa == Isa::kAvx2) all.push_back({isa, &kMatMulAvx512VnniEmulated});
+#ifdef TAHMIN_EMULATED_KERNELS
+    if (isa == Isa::kAvx2) {
+      all.push_back({isa, &kMatMulAvxVnniEmulated, "avx_vnni_emulated"});
+      all.push_back({isa, &kMatMulAvx512VnniEmulated, "avx512_vnni_emulated"});
+    }
 #endif
   }
   return all;
@@ -276,6 +280,62 @@ TEST_P(MatMulOnIsa, JobsOfOneCallEqualSeparateCalls) {
     }
   }
 }
+
+// Every kernel that this CPU can run is among those tested above. Skipped, and so reported, where a
+// kernel of this build has not run natively.
+TEST(MatMulKernels, AllRunOnThisCpu) {
+#if defined(__x86_64__)
+  const std::vector<Isa> compiled = {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni};
+#elif defined(__aarch64__)
+  const std::vector<Isa> compiled = {Isa::kNeonDot};
+#else
+  const std::vector<Isa> compiled;
+#endif
+  std::string lacking;
+  for (const Isa isa : compiled) {
+    if (std::ranges::count(SupportedIsas(), isa) == 0) {
+      lacking += " " + std::string(IsaName(isa));
+      continue;
+    }
+    const auto is_tested = [isa](const Kernels& kernels) {
+      return kernels.isa == isa && kernels.table == nullptr;
+    };
+    EXPECT_EQ(std::ranges::count_if(AllKernels(), is_tested), 1) << IsaName(isa);
+  }
+  if (!lacking.empty()) GTEST_SKIP() << "not run natively, the CPU lacks them:" << lacking;
+}
+
+#ifdef TAHMIN_EMULATED_KERNELS
+
+// Integers are exact and the float steps the same, so that these three agree to the bit.
+TEST(VnniKernels, HaveTheBitsOfAvx2) {
+  if (std::ranges::count(SupportedIsas(), Isa::kAvx2) == 0) GTEST_SKIP() << "no AVX2 here";
+  ForceIsaForTest(Isa::kAvx2);
+  std::mt19937 rng(7);
+  ThreadPool pool(2);
+  for (const TensorType type : WeightTypes()) {
+    const PackedMatrix matrix = Pack(type, 32, 512, TameBlocks(type, 32 * 512, rng));
+    if (matrix.is_float()) continue;
+    for (const int32_t block : {32, 64, 128, 256}) {
+      const ActivationRows input = MakeInput(NoisyRows(12, 512, rng), {block, 4.0f});
+      std::vector<float> outs[3];
+      const MatMulTable* tables[] = {&kMatMulAvx2, &kMatMulAvxVnniEmulated,
+                                     &kMatMulAvx512VnniEmulated};
+      for (int i = 0; i < 3; ++i) {
+        outs[i].resize(12 * 32);
+        const MatMulJob job{&matrix, nullptr, outs[i].data(), 32};
+        MatMulWithTable(*tables[i], {&job, 1}, input, pool);
+      }
+      for (int i = 1; i < 3; ++i) {
+        EXPECT_EQ(std::memcmp(outs[0].data(), outs[i].data(), outs[0].size() * 4), 0)
+            << TypeName(type) << ", block " << block << ", table " << i;
+      }
+    }
+  }
+  ForceIsaForTest(SupportedIsas().back());
+}
+
+#endif
 
 }  // namespace
 }  // namespace tahmin::kernels
