@@ -65,7 +65,7 @@ absl::StatusOr<bool> Audit(const AuditFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   TAHMIN_ASSIGN_OR_RETURN(AuditGrid grid, MakeAuditGrid(flags));
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<PromptEntry> entries, CollectAuditPrompts(flags));
-  const bool uses_draft_model = !options.draft_model_path.empty() && UsesDraftModel(grid);
+  const bool uses_draft_model = !options.draft_model_path.empty() && UsesDraftModel(grid, options);
   DropUnusedDraftModel(*flags.command, uses_draft_model, &options);
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft.draft_max = *std::max_element(grid.draft_max.begin(), grid.draft_max.end());

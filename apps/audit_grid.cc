@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "apps/command.h"
+#include "apps/draft_options.h"
 #include "apps/option_effects.h"
 #include "apps/option_values.h"
 #include "base/status_macros.h"
-#include "draft/registry.h"
+#include "draft/drafter_list.h"
 #include "fmt/format.h"
 
 namespace tahmin::cli {
@@ -15,21 +16,15 @@ namespace {
 
 absl::StatusOr<std::vector<std::string>> ParseDrafters(const AuditFlags& flags) {
   std::vector<std::string> drafters = SplitCommas(flags.drafters);
+  const AvailableFiles files{.has_draft_model = !flags.model.engine.draft_model_path.empty(),
+                             .has_datastore = !flags.model.engine.datastore_path.empty()};
   for (const std::string& name : drafters) {
-    std::string known;
-    const DrafterRow* found = nullptr;
-    for (const DrafterRow& row : AllDrafters()) {
-      if (row.name == "script") continue;  // needs a script that no flag gives
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-      if (row.name == name) found = &row;
+    const auto rows = ParseDrafterList(name, files);
+    if (!rows.ok()) {
+      return UsageError(fmt::format("--drafters: {}", std::string(rows.status().message())));
     }
-    if (found == nullptr) {
-      return UsageError(
-          fmt::format("--drafters: expected some of {}; found '{}'", known, flags.drafters));
-    }
-    if (found->needs_draft_model && flags.model.engine.draft_model_path.empty()) {
-      return UsageError(
-          fmt::format("--drafters {} needs a draft model: add -md FILE.gguf", found->name));
+    for (const DrafterRow* row : *rows) {
+      if (row->name == "script") return UsageError("--drafters: script needs a script");
     }
   }
   return drafters;
@@ -136,9 +131,11 @@ absl::StatusOr<AuditGrid> MakeAuditGrid(const AuditFlags& flags) {
   return grid;
 }
 
-bool UsesDraftModel(const AuditGrid& grid) {
+bool UsesDraftModel(const AuditGrid& grid, const EngineOptions& engine) {
   return grid.drafters.empty() ||
-         std::find(grid.drafters.begin(), grid.drafters.end(), "draft") != grid.drafters.end();
+         std::any_of(grid.drafters.begin(), grid.drafters.end(), [&engine](const auto& name) {
+           return UsesDraftModel({.drafter = name}, engine);
+         });
 }
 
 }  // namespace tahmin::cli

@@ -33,6 +33,6 @@ absl::StatusOr<std::vector<PromptEntry>> CollectAuditPrompts(const AuditFlags& f
 absl::StatusOr<AuditGrid> MakeAuditGrid(const AuditFlags& flags);
 
 // The loaded draft model takes part in these drafters.
-bool UsesDraftModel(const AuditGrid& grid);
+bool UsesDraftModel(const AuditGrid& grid, const EngineOptions& engine);
 
 }  // namespace tahmin::cli

@@ -16,8 +16,8 @@ namespace tahmin::cli {
 absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& flags) {
   const bool has_draft_model = !flags.model.engine.draft_model_path.empty();
   const std::string list = !flags.drafters.empty() ? flags.drafters
-                           : has_draft_model       ? "draft,lookup"
-                                                   : "lookup";
+                           : has_draft_model       ? "auto,draft,suffix,lookup,recycling"
+                                                   : "auto,suffix,lookup,recycling";
   std::vector<BenchSetting> settings;
   for (const std::string& item : SplitCommas(list)) {
     const size_t at = item.find('@');
@@ -25,15 +25,14 @@ absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& fl
     draft.spec = item.substr(0, at);
     if (draft.spec == "none")
       return UsageError("--drafters: none (plain decoding) runs in any case");
-    draft.draft.draft_max = flags.draft_max;
+    if (item != "auto") draft.draft_max = flags.draft_max;
     if (at != std::string::npos) {
       TAHMIN_ASSIGN_OR_RETURN(const auto values, ParseIntList(fmt::format("--drafters {}", item),
                                                               item.substr(at + 1), 1, 256));
-      draft.draft.draft_max = values[0];
+      draft.draft_max = values[0];
     }
     BenchSetting setting{.name = item, .draft = {}};
-    TAHMIN_ASSIGN_OR_RETURN(setting.draft,
-                            draft.Resolve(flags.model.engine.draft_model_path, "--drafters"));
+    TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine, "--drafters"));
     const bool is_repeated = std::any_of(settings.begin(), settings.end(),
                                          [&](const auto& other) { return other.name == item; });
     if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
@@ -47,8 +46,9 @@ absl::StatusOr<EngineOptions> MakeBenchEngineOptions(const BenchFlags& flags,
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   bool list_says_every_draft_max = true, uses_draft_model = false;
   for (const BenchSetting& setting : settings) {
-    list_says_every_draft_max &= setting.name.find('@') != std::string::npos;
-    uses_draft_model |= setting.draft.drafter == "draft";
+    list_says_every_draft_max &=
+        setting.name == "auto" || setting.name.find('@') != std::string::npos;
+    uses_draft_model |= UsesDraftModel(setting.draft, options);
     options.draft.draft_max = std::max(options.draft.draft_max, setting.draft.draft_max);
   }
   if (list_says_every_draft_max) {

@@ -46,7 +46,7 @@ absl::StatusOr<GenerationRequest> MakeRequest(const ChatCommandFlags& flags) {
   }
   if (flags.talk.use_json && flags.talk.use_color)
     return UsageError("--color and --json exclude each other");
-  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine.draft_model_path));
+  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine));
   TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   return request;
@@ -64,14 +64,17 @@ absl::StatusOr<int> Chat(const ChatCommandFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   NoteOptionsWithoutEffect(*flags.command, request);
-  DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
+  DropUnusedStores(*flags.command, request.draft, &options);
+  DropUnusedDraftModel(*flags.command, UsesDraftModel(request.draft, options), &options);
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft = request.draft;
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options));
   ChooseSeed(&request.options.sampling);
   NoteBiasWithoutEffect(*flags.command, *engine, request.options);
   TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
-  return Talk(flags.talk, *engine, std::move(request), std::move(conversation));
+  const int exit_code = Talk(flags.talk, *engine, std::move(request), std::move(conversation));
+  if (!options.suffix_store_path.empty()) TAHMIN_RETURN_IF_ERROR(engine->SaveSuffixStore());
+  return exit_code;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ void AddInspectCommand(CLI::App& app, int* exit_code);
 void AddAuditCommand(CLI::App& app, int* exit_code);
 void AddBenchCommand(CLI::App& app, int* exit_code);
 void AddTheoryCommand(CLI::App& app, int* exit_code);
+void AddDatastoreCommand(CLI::App& app, int* exit_code);
 
 // A wrong option value found after parsing: what was expected, what was found. Exit code 2.
 absl::Status UsageError(const std::string& message);

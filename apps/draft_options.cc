@@ -1,7 +1,10 @@
 #include "apps/draft_options.h"
 
+#include <algorithm>
+
 #include "apps/command.h"
-#include "draft/registry.h"
+#include "base/status_macros.h"
+#include "draft/drafter_list.h"
 #include "fmt/format.h"
 
 namespace tahmin::cli {
@@ -17,19 +20,65 @@ std::string DrafterSummaries() {
   return text;
 }
 
+// Most nodes of a tree under auto: a long copied passage is verified in few passes.
+constexpr int32_t kAutoDraftMax = 24;
+
+AvailableFiles FilesOf(const EngineOptions& engine) {
+  return {.has_draft_model = !engine.draft_model_path.empty(),
+          .has_datastore = !engine.datastore_path.empty()};
+}
+
+int32_t DefaultDraftMax(const std::vector<const DrafterRow*>& rows, const DraftOptions& options) {
+  if (options.drafter == kAuto) return kAutoDraftMax;
+  int32_t most = DraftOptions().draft_max;
+  for (const DrafterRow* row : rows) {
+    if (row->default_draft_max != nullptr) most = std::max(most, row->default_draft_max(options));
+  }
+  return std::min(most, 256);
+}
+
+absl::Status CheckRanges(const DraftOptions& options) {
+  if (options.lookup_min_ngram <= options.lookup_max_ngram) return absl::OkStatus();
+  return UsageError(fmt::format("--lookup-min {} is larger than --lookup-max {}",
+                                options.lookup_min_ngram, options.lookup_max_ngram));
+}
+
 }  // namespace
 
 void DraftFlags::AddTo(CLI::App& command) {
-  command.add_option(
-      "--spec", spec,
-      "drafter. " + DrafterSummaries() + ". Default: draft when a draft model is given, else none");
-  command.add_option("--draft-max", draft.draft_max, "most draft tokens a step (K)")
-      ->capture_default_str()
+  command.add_option("--spec", spec,
+                     "drafter, or several joined by '+' (their guesses become one tree). auto: all "
+                     "that the files allow, as much of each as pays. " +
+                         DrafterSummaries() + ". Default: auto");
+  command
+      .add_option(
+          "--draft-max", draft_max,
+          "most draft tokens a step (K). Default: 4; lookahead: all of its window; auto: 24, "
+          "less where less pays")
       ->check(CLI::Range(1, 256));
+  command
+      .add_option("--draft-width", draft.draft_width,
+                  "most guesses for one place; 1: chains; 0: as suits the drafter")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
   command.add_option("--lookup-min", draft.lookup_min_ngram, "lookup: shortest n-gram")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   command.add_option("--lookup-max", draft.lookup_max_ngram, "lookup: longest n-gram")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command
+      .add_option("--lookahead-window", draft.lookahead_window,
+                  "lookahead: columns of the window (W)")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command
+      .add_option("--lookahead-ngram", draft.lookahead_ngram, "lookahead: tokens of an n-gram (N)")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 16));
+  command
+      .add_option("--lookahead-guesses", draft.lookahead_guesses,
+                  "lookahead: most n-grams verified a step (G)")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   command
@@ -40,33 +89,45 @@ void DraftFlags::AddTo(CLI::App& command) {
       ->capture_default_str();
 }
 
-absl::StatusOr<DraftOptions> DraftFlags::Resolve(const std::string& draft_model_path,
+absl::StatusOr<DraftOptions> DraftFlags::Resolve(const EngineOptions& engine,
                                                  const std::string& flag) const {
   DraftOptions options = draft;
-  options.drafter = !spec.empty() ? spec : draft_model_path.empty() ? "none" : "draft";
-  if (options.lookup_min_ngram > options.lookup_max_ngram) {
-    return UsageError(fmt::format("--lookup-min {} is larger than --lookup-max {}",
-                                  options.lookup_min_ngram, options.lookup_max_ngram));
-  }
-  std::string known;
-  for (const DrafterRow& row : AllDrafters()) {
-    if (row.is_test_only) continue;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-    if (row.name != options.drafter) continue;
-    if (row.needs_draft_model && draft_model_path.empty()) {
-      return UsageError(
-          fmt::format("{} {} needs a draft model: add -md FILE.gguf", flag, row.name));
+  options.drafter = spec.empty() ? std::string(kAuto) : spec;
+  if (accept == "rejection" && options.drafter == kAuto) {
+    // Under this rule the text depends on how much is drafted, so the clock must not decide it.
+    if (!spec.empty() && !draft_max) {
+      return UsageError(fmt::format(
+          "{} auto lets the clock decide how much is drafted, and with --accept rejection the text "
+          "would depend on it: give --draft-max too, or name a drafter",
+          flag));
     }
-    return options;
+    options.drafter = engine.draft_model_path.empty() ? "suffix" : "draft";
   }
-  return UsageError(
-      fmt::format("{}: expected one of {}; found '{}'", flag, known, options.drafter));
+  TAHMIN_RETURN_IF_ERROR(CheckRanges(options));
+  const auto rows = ParseDrafterList(options.drafter, FilesOf(engine));
+  if (!rows.ok())
+    return UsageError(fmt::format("{}: {}", flag, std::string(rows.status().message())));
+  options.draft_max = draft_max.value_or(DefaultDraftMax(*rows, options));
+  for (const DrafterRow* row : *rows) {
+    if (row->is_test_only) return UsageError(fmt::format("{}: {} is for tests", flag, row->name));
+  }
+  if (rows->size() > 1 && accept == "rejection") {
+    return UsageError(
+        fmt::format("--accept rejection takes one drafter; {} is '{}'", flag, options.drafter));
+  }
+  return options;
 }
 
 absl::StatusOr<AcceptanceRuleKind> DraftFlags::ResolveAcceptance() const {
   if (accept == "keyed") return AcceptanceRuleKind::kKeyed;
   if (accept == "rejection") return AcceptanceRuleKind::kRejection;
   return UsageError(fmt::format("--accept: expected keyed or rejection, found '{}'", accept));
+}
+
+bool UsesDraftModel(const DraftOptions& draft, const EngineOptions& engine) {
+  const auto rows = ParseDrafterList(draft.drafter, FilesOf(engine));
+  return rows.ok() && std::any_of(rows->begin(), rows->end(),
+                                  [](const DrafterRow* row) { return row->needs_draft_model; });
 }
 
 }  // namespace tahmin::cli

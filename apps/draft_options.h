@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -9,16 +10,21 @@
 
 namespace tahmin::cli {
 
-// --spec --draft-max --lookup-min --lookup-max --accept
+// --spec --draft-max --draft-width --lookup-min --lookup-max --lookahead-* --accept
 struct DraftFlags {
   DraftOptions draft;
-  std::string spec;  // empty: `draft` when a draft model is given, else `none`
+  std::string spec;                  // empty: auto
+  std::optional<int32_t> draft_max;  // unset: what suits the drafter
   std::string accept = "keyed";
 
   void AddTo(CLI::App& command);
-  absl::StatusOr<DraftOptions> Resolve(const std::string& draft_model_path,
+  // `engine` says which files there are; `flag` is what messages call --spec.
+  absl::StatusOr<DraftOptions> Resolve(const EngineOptions& engine,
                                        const std::string& flag = "--spec") const;
   absl::StatusOr<AcceptanceRuleKind> ResolveAcceptance() const;
 };
+
+// Whether any of the drafters guesses with the draft model.
+bool UsesDraftModel(const DraftOptions& draft, const EngineOptions& engine);
 
 }  // namespace tahmin::cli

@@ -18,6 +18,22 @@ nlohmann::json LogprobsToJson(const std::vector<TokenEvent>& events) {
   return list;
 }
 
+nlohmann::json SharesToJson(const std::vector<DrafterStats>& shares) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const DrafterStats& share : shares) {
+    list.push_back({{"name", share.name},
+                    {"calls", share.calls},
+                    {"proposed", share.proposed},
+                    {"drafted", share.drafted},
+                    {"accepted", share.accepted},
+                    {"tested_by_depth", share.tested_by_depth},
+                    {"accepted_by_depth", share.accepted_by_depth},
+                    {"draft_ms", share.draft_ms},
+                    {"won_ms", share.won_ms}});
+  }
+  return list;
+}
+
 nlohmann::json StatsToJson(const GenerationStats& stats) {
   return {{"tokens_per_second", stats.TokensPerSecond()},
           {"prefill_ms", stats.prefill_ms},
@@ -38,7 +54,8 @@ nlohmann::json StatsToJson(const GenerationStats& stats) {
           {"acceptance_rate", stats.AcceptanceRate()},
           {"acceptance_by_depth", stats.AcceptanceByDepth()},
           {"tested_by_depth", stats.tested_by_depth},
-          {"tokens_per_step", stats.TokensPerStep()}};
+          {"tokens_per_step", stats.TokensPerStep()},
+          {"drafters", SharesToJson(stats.drafters)}};
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ void AddCommands(CLI::App& app, int* exit_code) {
   tahmin::cli::AddAuditCommand(app, exit_code);
   tahmin::cli::AddBenchCommand(app, exit_code);
   tahmin::cli::AddTheoryCommand(app, exit_code);
+  tahmin::cli::AddDatastoreCommand(app, exit_code);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "apps/model_options.h"
 
+#include <cstdlib>
+
 #include "apps/command.h"
 #include "apps/option_values.h"
 #include "base/status_macros.h"
@@ -55,6 +57,23 @@ absl::StatusOr<DraftHead> ParseDraftHead(const std::string& text) {
       fmt::format("--draft-head: expected auto, exact, frequent or coarse, found '{}'", text));
 }
 
+void AddStoreOptions(CLI::App& command, ModelFlags& flags) {
+  command
+      .add_option("--datastore", flags.engine.datastore_path,
+                  "texts to draft from, for --spec rest and auto (tahmin datastore build)")
+      ->type_name("FILE");
+  command
+      .add_option("--suffix-store", flags.engine.suffix_store_path,
+                  "earlier outputs to draft from, for --spec suffix and auto: read from this file, "
+                  "and written to it at the end")
+      ->type_name("FILE");
+  command
+      .add_option("--suffix-store-mb", flags.suffix_store_mb,
+                  "most memory of the earlier outputs, in MB")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+}
+
 }  // namespace
 
 void ModelFlags::AddTo(CLI::App& command, bool with_draft) {
@@ -75,6 +94,7 @@ void ModelFlags::AddTo(CLI::App& command, bool with_draft) {
         ->capture_default_str()
         ->check(CLI::Range(0, 1 << 24));
     AddDraftModelOptions(command, *this);
+    AddStoreOptions(command, *this);
   }
   command.add_option("-t,--threads", engine.num_threads, "threads; 0: all cores")
       ->capture_default_str()
@@ -95,6 +115,19 @@ void ModelFlags::AddTo(CLI::App& command, bool with_draft) {
                      "llama-bpe, ...)");
 }
 
+namespace {
+
+// Without a home nothing is kept.
+std::string StepCostsPath() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/tahmin/step_costs.json";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return "";
+  return std::string(home) + "/.cache/tahmin/step_costs.json";
+}
+
+}  // namespace
+
 absl::StatusOr<EngineOptions> ModelFlags::Resolve() const {
   EngineOptions options = engine;
   TAHMIN_ASSIGN_OR_RETURN(options.kv_type, ParseKvType("--kv-type", kv_type));
@@ -105,6 +138,10 @@ absl::StatusOr<EngineOptions> ModelFlags::Resolve() const {
       (options.draft_head == DraftHead::kExact || options.draft_head == DraftHead::kAuto)) {
     return UsageError("--draft-head-tokens needs --draft-head frequent or --draft-head coarse");
   }
+  if (!options.suffix_store_path.empty()) {
+    options.suffix_store_bytes = int64_t{suffix_store_mb} << 20;
+  }
+  options.step_costs_path = StepCostsPath();
   if (pre_tokenizer.empty()) return options;
   TAHMIN_RETURN_IF_ERROR(CheckPreTokenizerFlag(pre_tokenizer));
   options.pre_tokenizer = pre_tokenizer;

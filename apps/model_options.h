@@ -11,7 +11,7 @@
 namespace tahmin::cli {
 
 // -m -md -t -c -cd --kv-type --draft-kv-type --draft-repack --draft-head --draft-head-tokens
-// --prefill-chunk --pre
+// --datastore --suffix-store --suffix-store-mb --prefill-chunk --pre
 struct ModelFlags {
   EngineOptions engine;
   std::string kv_type = "f16";
@@ -19,6 +19,7 @@ struct ModelFlags {
   std::string draft_repack = "auto";
   std::string draft_head = "auto";
   std::string pre_tokenizer;
+  int32_t suffix_store_mb = 64;
 
   void AddTo(CLI::App& command, bool with_draft = true);
   absl::StatusOr<EngineOptions> Resolve() const;

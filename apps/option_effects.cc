@@ -30,10 +30,25 @@ void NoteNoEffect(const CLI::App& command, std::initializer_list<const char*> op
 
 namespace {
 
+// Whether a list of drafters ("draft+suffix") holds that one.
+bool Names(const std::string& list, const std::string& name) {
+  return ("+" + list + "+").find("+" + name + "+") != std::string::npos;
+}
+
 void NoteDraftOptions(const CLI::App& command, const GenerationRequest& request) {
   const std::string& drafter = request.draft.drafter;
   const std::string drafter_is = fmt::format("the drafter is {}", drafter);
-  if (drafter != "lookup") NoteNoEffect(command, {"--lookup-min", "--lookup-max"}, drafter_is);
+  const auto uses = [&drafter](const std::string& name) { return Names(drafter, name); };
+  if (!uses("lookup")) NoteNoEffect(command, {"--lookup-min", "--lookup-max"}, drafter_is);
+  if (!uses("lookahead")) {
+    NoteNoEffect(command, {"--lookahead-window", "--lookahead-ngram", "--lookahead-guesses"},
+                 drafter_is);
+  }
+  if (!IsGiven(command, "--suffix-store")) {
+    NoteNoEffect(command, {"--suffix-store-mb"}, "it needs --suffix-store");
+  }
+  const bool is_chain_only = drafter == "lookup" || drafter == "none" || drafter == "lookahead";
+  if (is_chain_only) NoteNoEffect(command, {"--draft-width"}, drafter_is);
   if (drafter == "none") {
     NoteNoEffect(command, {"--draft-max", "--color", "--accept"}, drafter_is);
   } else if (request.options.sampling.temperature == 0) {
@@ -95,6 +110,20 @@ void DropUnusedDraftModel(const CLI::App& command, bool is_used, EngineOptions* 
   NoteNoEffect(command, {"--model-draft"},
                "no drafter of this run uses the draft model; it is not loaded");
   options->draft_model_path.clear();
+}
+
+void DropUnusedStores(const CLI::App& command, const DraftOptions& draft, EngineOptions* options) {
+  const std::string drafter_is = fmt::format("the drafter is {}", draft.drafter);
+  const bool is_auto = draft.drafter == "auto";
+  if (!Names(draft.drafter, "rest") && !is_auto) {
+    NoteNoEffect(command, {"--datastore"}, drafter_is);
+    options->datastore_path.clear();
+  }
+  if (!Names(draft.drafter, "suffix") && !is_auto) {
+    NoteNoEffect(command, {"--suffix-store"}, drafter_is);
+    options->suffix_store_path.clear();
+    options->suffix_store_bytes = 0;
+  }
 }
 
 }  // namespace tahmin::cli

@@ -32,4 +32,7 @@ void NoteDraftModelOptions(const CLI::App& command, std::string_view reason);
 // A draft model that no drafter of this run uses is not loaded.
 void DropUnusedDraftModel(const CLI::App& command, bool is_used, EngineOptions* options);
 
+// Stores that no drafter of this run reads are not opened.
+void DropUnusedStores(const CLI::App& command, const DraftOptions& draft, EngineOptions* options);
+
 }  // namespace tahmin::cli

@@ -35,7 +35,9 @@ logprobs (when asked for) and stats: tokens_per_second (generated tokens over th
 prefill to the last token), prefill_ms, draft_ms, verify_ms, decode_ms, total_ms, ttft_ms, prompt_tokens,
 cached_prompt_tokens, generated_tokens, steps (target passes after the prefill), drafted, tested (looked at by
 the rule), accepted, cut (dropped behind the end of the text), draft_context_full_steps (steps that drafted nothing
-because the draft model's context was full), acceptance_rate, acceptance_by_depth, tested_by_depth, tokens_per_step.
+because the draft model's context was full), acceptance_rate, acceptance_by_depth, tested_by_depth, tokens_per_step,
+drafters (the share of each: name, calls, proposed, drafted, accepted, tested_by_depth, accepted_by_depth, draft_ms,
+won_ms: estimated time won over plain steps, with --spec auto).
 Ctrl-C ends the answer: what is there is printed (finish_reason cancelled), and the exit code is 130.)";
 
 struct RunFlags {
@@ -52,7 +54,7 @@ struct RunFlags {
 absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   GenerationRequest request;
   TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
-  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine.draft_model_path));
+  TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine));
   TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
   if (request.options.num_logprobs > 0 && !flags.use_json && flags.json_file.empty()) {
     return UsageError("--logprobs appear in JSON only: add --json or --json-file");
@@ -94,7 +96,8 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   NoteOptionsWithoutEffect(*flags.command, request);
-  DropUnusedDraftModel(*flags.command, request.draft.drafter == "draft", &options);
+  DropUnusedStores(*flags.command, request.draft, &options);
+  DropUnusedDraftModel(*flags.command, UsesDraftModel(request.draft, options), &options);
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft = request.draft;
   std::optional<OutputFile> json_file;
@@ -113,6 +116,7 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
     json_file->Write(json);
     TAHMIN_RETURN_IF_ERROR(json_file->Commit());
   }
+  if (!options.suffix_store_path.empty()) TAHMIN_RETURN_IF_ERROR(engine->SaveSuffixStore());
   NoteFullDraftContext(result.stats, engine->draft_context_tokens());
   if (flags.print_stats) {
     PrintStats(result, request.draft.drafter, engine->num_threads());

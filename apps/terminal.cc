@@ -85,6 +85,21 @@ void NoteFullDraftContext(const GenerationStats& stats, int64_t draft_context_to
       draft_context_tokens, stats.draft_context_full_steps, stats.steps);
 }
 
+namespace {
+
+void PrintShare(const DrafterStats& share) {
+  fmt::print(stderr, "  {}: asked {} times, {} of {} accepted, {:.1f} ms drafting", share.name,
+             share.calls, share.accepted, share.drafted, share.draft_ms);
+  if (share.won_ms != 0) fmt::print(stderr, ", about {:.0f} ms won", share.won_ms);
+  fmt::print(stderr, "; right by depth:");
+  for (size_t i = 0; i < share.tested_by_depth.size(); ++i) {
+    fmt::print(stderr, " {}/{}", share.accepted_by_depth[i], share.tested_by_depth[i]);
+  }
+  fmt::print(stderr, "\n");
+}
+
+}  // namespace
+
 void PrintStats(const GenerationResult& result, std::string_view drafter, int32_t num_threads) {
   const GenerationStats& stats = result.stats;
   fmt::print(stderr, "prompt: {} tokens, prefill {:.1f} ms", stats.prompt_tokens, stats.prefill_ms);
@@ -108,6 +123,8 @@ void PrintStats(const GenerationResult& result, std::string_view drafter, int32_
              stats.draft_ms);
   for (double rate : stats.AcceptanceByDepth()) fmt::print(stderr, " {:.2f}", rate);
   fmt::print(stderr, "\n");
+  const bool has_shares = stats.drafters.size() > 1 || drafter == "auto";
+  for (size_t i = 0; has_shares && i < stats.drafters.size(); ++i) PrintShare(stats.drafters[i]);
 }
 
 InterruptScope::InterruptScope() {

@@ -8,6 +8,7 @@ find_package(fmt CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # XXH64 of rows and ids, as other tools print it
+pkg_check_modules(DIVSUFSORT REQUIRED IMPORTED_TARGET libdivsufsort)  # suffix arrays of datastores
 if(TAHMIN_WITH_JINJA2)
   # Debian's interpreter with Debian's Jinja2, whatever python3 comes first on PATH.
   set(Python3_EXECUTABLE /usr/bin/python3)

@@ -94,12 +94,15 @@ class Engine {
   const Tokenizer& tokenizer() const;
   const Model& model() const;
   const Model* draft_model() const;  // null: none loaded
+  bool has_datastore() const;
   const GgufFile& file() const;
   int64_t context_tokens() const;
   int64_t draft_context_tokens() const;  // beyond it the draft model stops drafting
   int32_t num_threads() const;
   ThreadPool& pool();
   void SetNumThreads(int32_t num_threads);  // between requests
+  // Writes the earlier outputs to options.suffix_store_path; a failure leaves that file as it was.
+  absl::Status SaveSuffixStore() const;
   int32_t prefill_chunk() const;
   void SetPrefillChunk(int32_t rows);  // between requests; >= 1
 

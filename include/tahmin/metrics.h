@@ -5,9 +5,27 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tahmin {
+
+// The share of one drafter. A token that several drafters proposed counts for the first of them in
+// the order of calling (those that cost nothing come first).
+struct DrafterStats {
+  std::string name;
+  int64_t calls = 0;     // steps in which it was asked for drafts
+  int64_t proposed = 0;  // nodes of its own trees
+  int64_t drafted = 0;   // of them, submitted to the target
+  int64_t accepted = 0;
+  // Of its own trees, by depth: nodes whose fate the emitted tokens decide, submitted or not.
+  std::vector<int64_t> tested_by_depth;
+  std::vector<int64_t> accepted_by_depth;
+  double draft_ms = 0;  // Draft and Observe
+  // Time that its accepted tokens would have taken in plain steps, less draft_ms and its share of
+  // the larger passes; an estimate, 0 where the controller knows no costs.
+  double won_ms = 0;
+};
 
 struct GenerationStats {
   int64_t prompt_tokens = 0;
@@ -23,9 +41,10 @@ struct GenerationStats {
   // By depth 1, 2, ...: accepted / tested, and the counts themselves.
   std::vector<int64_t> tested_by_depth;
   std::vector<int64_t> accepted_by_depth;
-  double prefill_ms = 0;  // the target's prefill
-  double ttft_ms = 0;     // request start to first token
-  double draft_ms = 0;    // everything a drafter did, its own prefill and index included
+  std::vector<DrafterStats> drafters;  // those in use, in the order of calling
+  double prefill_ms = 0;               // the target's prefill
+  double ttft_ms = 0;                  // request start to first token
+  double draft_ms = 0;  // everything a drafter did, its own prefill and index included
   double verify_ms = 0;
   double decode_ms = 0;  // end of the target's prefill to the last token
   double total_ms = 0;

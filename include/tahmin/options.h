@@ -40,10 +40,16 @@ struct GenerationOptions {
 };
 
 struct DraftOptions {
-  std::string drafter = "none";  // a row of draft/registry.cc
+  // A row of draft/registry.cc, several of them joined by '+' ("draft+suffix": one merged tree), or
+  // "auto": all that the loaded files allow, as much of each as pays.
+  std::string drafter = "none";
   int32_t draft_max = 4;         // most draft tokens a step (K)
+  int32_t draft_width = 0;       // most children of a node; 1: chains; 0: as suits the drafter
   int32_t lookup_min_ngram = 2;  // `lookup`: shortest and longest n-gram that is searched
-  int32_t lookup_max_ngram = 4;
+  int32_t lookup_max_ngram = 8;
+  int32_t lookahead_window = 5;   // `lookahead`: columns of the window (W),
+  int32_t lookahead_ngram = 4;    // tokens of an n-gram with its key (N),
+  int32_t lookahead_guesses = 4;  // and most n-grams verified in a step (G)
 };
 
 enum class KvType { kF16, kF32 };
@@ -75,6 +81,12 @@ struct EngineOptions {
   int32_t draft_head_tokens = 0;     // kFrequent: rows kept; kCoarse: candidates; 0: a good number
   int32_t draft_context_tokens = 0;  // 0: the target's; beyond it the draft model stops drafting
   DraftOptions draft;
+  // `suffix`: earlier outputs that drafts may come from too, shared by all requests of the engine.
+  int64_t suffix_store_bytes = 0;  // most memory of the store; 0: none is kept
+  std::string suffix_store_path;   // read at load if it exists; written by SaveSuffixStore
+  std::string datastore_path;      // for the `rest` drafter
+  // "auto": the measured costs of a step are kept here and used as a first guess; empty: nowhere.
+  std::string step_costs_path;
   std::optional<std::string> pre_tokenizer;  // overrides tokenizer.ggml.pre; unset: the file's
 };
 

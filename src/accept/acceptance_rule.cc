@@ -10,7 +10,7 @@ std::unique_ptr<AcceptanceRule> MakeAcceptanceRule(AcceptanceRuleKind kind,
     case AcceptanceRuleKind::kKeyed:
       return MakeKeyedMatch(options);
     case AcceptanceRuleKind::kRejection:
-      return MakeRejectionChain(options);
+      return MakeRejectionTree(options);
   }
   TAHMIN_CHECK(false);
   return nullptr;

@@ -40,6 +40,11 @@ std::unique_ptr<AcceptanceRule> MakeKeyedMatch(const SamplingOptions& options);
 // a node of two children is INVALID_ARGUMENT.
 std::unique_ptr<AcceptanceRule> MakeRejectionChain(const SamplingOptions& options);
 
+// rejection_tree.cc: the same for any tree; siblings are tested in draft order, and q of a sampled
+// node is the distribution that it was drawn from, earlier siblings taken out where it was drawn
+// without replacement.
+std::unique_ptr<AcceptanceRule> MakeRejectionTree(const SamplingOptions& options);
+
 std::unique_ptr<AcceptanceRule> MakeAcceptanceRule(AcceptanceRuleKind kind,
                                                    const SamplingOptions& options);
 

@@ -6,8 +6,6 @@
 // or of the last token (kResidual).
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "accept/acceptance_rule.h"
 #include "accept/rejection_math.h"
 #include "base/status_macros.h"
@@ -28,23 +26,6 @@ absl::Status CheckChain(const DraftTree& draft) {
   return absl::OkStatus();
 }
 
-// A wrong q would silently bend the output's distribution, so what can be seen of it is checked.
-absl::Status CheckDistribution(const DraftNode& node, int32_t index) {
-  if (node.q.entries.empty()) return absl::OkStatus();
-  double total = 0;
-  for (const TokenProbability& entry : node.q.entries) total += entry.probability;
-  if (!(std::abs(total - 1) < 1e-6)) {
-    return absl::InvalidArgumentError(
-        fmt::format("draft: expected q of node {} to add up to 1, found {}", index, total));
-  }
-  if (!(node.q.ProbabilityOf(node.token) > 0)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "draft: expected token {} of node {} to be drawn from its q, found probability 0 there",
-        node.token, index));
-  }
-  return absl::OkStatus();
-}
-
 class RejectionChain final : public AcceptanceRule {
  public:
   explicit RejectionChain(const SamplingOptions& options) : builder_(options) {}
@@ -53,7 +34,7 @@ class RejectionChain final : public AcceptanceRule {
                                       const AcceptContext& context) override {
     TAHMIN_RETURN_IF_ERROR(CheckChain(draft));
     for (int32_t i = 0; i < draft.size(); ++i) {
-      TAHMIN_RETURN_IF_ERROR(CheckDistribution(draft.nodes[i], i));
+      TAHMIN_RETURN_IF_ERROR(CheckDrawnFrom(draft.nodes[i].q, draft.nodes[i].token, i));
     }
     AcceptedPath path;
     history_.assign(context.tokens.begin(), context.tokens.end());

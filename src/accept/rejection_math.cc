@@ -1,6 +1,9 @@
 #include "accept/rejection_math.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -51,6 +54,22 @@ TokenDistribution ResidualDistribution(const TokenDistribution& p, const TokenDi
   // The division can make two different masses equal; then the lower id comes first.
   std::sort(residual.entries.begin(), residual.entries.end(), HasHigherProbability);
   return residual;
+}
+
+absl::Status CheckDrawnFrom(const TokenDistribution& q, int32_t token, int32_t node) {
+  if (q.entries.empty()) return absl::OkStatus();
+  double total = 0;
+  for (const TokenProbability& entry : q.entries) total += entry.probability;
+  if (!(std::abs(total - 1) < 1e-6)) {
+    return absl::InvalidArgumentError(
+        fmt::format("draft: expected q of node {} to add up to 1, found {}", node, total));
+  }
+  if (!(q.ProbabilityOf(token) > 0)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "draft: expected token {} of node {} to be drawn from its q, found probability 0 there",
+        token, node));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tahmin

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "step/token_distribution.h"
 
 namespace tahmin {
@@ -16,5 +17,9 @@ double AcceptanceProbability(const TokenDistribution& p, const TokenDistribution
 // is the point mass on `token`.
 TokenDistribution ResidualDistribution(const TokenDistribution& p, const TokenDistribution& q,
                                        int32_t token);
+
+// A wrong q would silently bend the output's distribution, so what can be seen of it is checked:
+// INVALID_ARGUMENT, naming the node, when q does not add up to 1 or cannot have given `token`.
+absl::Status CheckDrawnFrom(const TokenDistribution& q, int32_t token, int32_t node);
 
 }  // namespace tahmin

@@ -8,6 +8,23 @@
 namespace tahmin {
 namespace {
 
+// An earlier occurrence of the sequence's end.
+struct Occurrence {
+  int32_t end = -1;         // index just behind it; -1: there is none
+  int32_t num_matched = 0;  // tokens that agree in front of it, counted up to kLongestMatch
+};
+
+constexpr int32_t kLongestMatch = 32;
+
+// How often the token behind an occurrence comes again when `num_matched` tokens in front of it
+// agree, measured: on the greedy output of a 0.5B model 0.21, 0.47, 0.63, 0.71 for 1 to 4 tokens
+// and 0.9 to 1 from 8 on, on documents and source files 0.21, 0.33, 0.44, 0.54 and 0.75. This lies
+// between them.
+float Confidence(int32_t num_matched) {
+  const auto matched = static_cast<float>(std::min(num_matched, kLongestMatch));
+  return matched / (matched + 2.5f);
+}
+
 class PromptLookup : public Drafter {
  public:
   PromptLookup(int32_t min_ngram, int32_t max_ngram)
@@ -23,7 +40,7 @@ class PromptLookup : public Drafter {
 
  private:
   void Index(std::span<const int32_t> tokens);
-  int32_t FindContinuation(std::span<const int32_t> tokens) const;
+  Occurrence FindOccurrence(std::span<const int32_t> tokens) const;
 
   const int32_t min_ngram_, max_ngram_;
   std::vector<int32_t> indexed_tokens_;  // every n-gram that ends inside them is in the index
@@ -64,33 +81,40 @@ void PromptLookup::Index(std::span<const int32_t> tokens) {
   }
 }
 
-// Where the text behind the latest earlier occurrence of the longest known ending begins; -1:
-// nowhere.
-int32_t PromptLookup::FindContinuation(std::span<const int32_t> tokens) const {
+// The latest earlier occurrence of the longest known n-gram that ends the sequence.
+Occurrence PromptLookup::FindOccurrence(std::span<const int32_t> tokens) const {
   const int32_t num_tokens = static_cast<int32_t>(tokens.size());
   for (int32_t n = std::min(max_ngram_, num_tokens - 1); n >= min_ngram_; --n) {
-    const std::span<const int32_t> ending = tokens.last(n);
-    const auto found = latest_end_.find(HashTokens(ending));
+    const auto found = latest_end_.find(HashTokens(tokens.last(n)));
     if (found == latest_end_.end()) continue;
-    // Hashes may collide: compare the tokens themselves.
-    const std::span<const int32_t> earlier = tokens.subspan(found->second - n, n);
-    if (std::equal(ending.begin(), ending.end(), earlier.begin())) return found->second;
+    const int32_t end = found->second;
+    int32_t num_matched = 0;
+    while (num_matched < std::min(end, std::max(n, kLongestMatch)) &&
+           tokens[end - 1 - num_matched] == tokens[num_tokens - 1 - num_matched]) {
+      ++num_matched;
+    }
+    if (num_matched >= n) return {end, num_matched};
+    // Another n-gram with the same hash.
   }
-  return -1;
+  return {};
 }
 
 DraftTree PromptLookup::Draft(const SequenceView& sequence, const DraftBudget& budget) {
   DraftTree tree;
   const std::span<const int32_t> tokens = sequence.tokens;
-  const int32_t source = FindContinuation(tokens);
-  if (source < 0) return tree;
+  const Occurrence occurrence = FindOccurrence(tokens);
+  if (occurrence.end < 0) return tree;
   const int32_t num_tokens = static_cast<int32_t>(tokens.size());
   const int32_t length = std::min(budget.max_tokens, budget.max_depth);
+  float survival = 1;
   for (int32_t i = 0; i < length; ++i) {
+    const float confidence = Confidence(occurrence.num_matched + i);
+    survival *= budget.scale.Of(confidence);
+    if (survival < budget.min_survival) break;
     // A repetition with a period shorter than the draft goes on into the draft itself.
-    const int32_t from = source + i;
+    const int32_t from = occurrence.end + i;
     const int32_t token = from < num_tokens ? tokens[from] : tree.nodes[from - num_tokens].token;
-    tree.nodes.push_back({.token = token, .parent = i - 1});
+    tree.nodes.push_back({.token = token, .parent = i - 1, .confidence = confidence});
   }
   return tree;
 }

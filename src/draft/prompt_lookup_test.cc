@@ -122,5 +122,28 @@ TEST(PromptLookup, KeepsToTheBudget) {
   EXPECT_EQ(lookup->Draft({.tokens = tokens}, {}).size(), 0);
 }
 
+TEST(PromptLookup, ConfidenceGrowsWithTheMatchAndAlongTheDraft) {
+  const auto confidences = [](const std::vector<int32_t>& tokens, const DraftBudget& budget) {
+    const auto lookup = MakePromptLookup(2, 4);
+    lookup->Begin({.tokens = tokens});
+    std::vector<float> found;
+    for (const DraftNode& node : lookup->Draft({.tokens = tokens}, budget).nodes) {
+      found.push_back(node.confidence);
+    }
+    return found;
+  };
+  // Two tokens agree, then three; six agree though only four are searched.
+  const std::vector<float> after_two = {2 / 4.5f, 3 / 5.5f, 4 / 6.5f, 5 / 7.5f};
+  EXPECT_EQ(confidences({1, 2, 7, 8, 9, 3, 0, 1, 2}, kFour), after_two);
+  const std::vector<float> after_six = {6 / 8.5f, 7 / 9.5f, 8 / 10.5f, 9 / 11.5f};
+  EXPECT_EQ(confidences({1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6}, kFour), after_six);
+  // A drafter that has to be sure stops where the whole path is too unlikely.
+  DraftBudget picky = kFour;
+  picky.min_survival = 0.3f;
+  EXPECT_EQ(confidences({1, 2, 7, 8, 9, 3, 0, 1, 2}, picky).size(), 1u);
+  picky.min_survival = 0.5f;
+  EXPECT_TRUE(confidences({1, 2, 7, 8, 9, 3, 0, 1, 2}, picky).empty());
+}
+
 }  // namespace
 }  // namespace tahmin

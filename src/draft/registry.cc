@@ -1,14 +1,20 @@
 #include "draft/registry.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "draft/lookahead.h"
 #include "draft/none.h"
 #include "draft/prompt_lookup.h"
+#include "draft/recycling_matrix.h"
+#include "draft/rest.h"
+#include "draft/suffix.h"
 #include "draft/test_drafters.h"
+#include "draft/token_recycling.h"
 
 namespace tahmin {
 namespace {
@@ -18,7 +24,9 @@ using DrafterOr = absl::StatusOr<std::unique_ptr<Drafter>>;
 DrafterOr FromNone(const DrafterContext&) { return MakeNone(); }
 
 DrafterOr FromDraftModel(const DrafterContext& context) {
-  return MakeDraftModel(context.draft_model, context.sampling);
+  DraftModelResources resources = context.draft_model;
+  resources.max_width = std::max(resources.max_width, context.options.draft_width);
+  return MakeDraftModel(resources, context.sampling);
 }
 
 DrafterOr FromPromptLookup(const DrafterContext& context) {
@@ -31,6 +39,46 @@ DrafterOr FromPromptLookup(const DrafterContext& context) {
                     shortest, longest, kLongestNgram));
   }
   return MakePromptLookup(shortest, longest);
+}
+
+DrafterOr FromSuffix(const DrafterContext& context) {
+  const int32_t vocab_size = context.draft_model.valid_vocab_size;
+  if (vocab_size < 1) {
+    return absl::FailedPreconditionError("drafter 'suffix' needs a vocabulary of at least 1 id");
+  }
+  return MakeSuffix(context.suffix_store, vocab_size);
+}
+
+DrafterOr FromRest(const DrafterContext& context) { return MakeRest(*context.datastore); }
+
+DrafterOr FromTokenRecycling(const DrafterContext& context) {
+  return MakeTokenRecycling(context.recycling_matrix, context.draft_model.valid_vocab_size);
+}
+
+DrafterOr FromLookahead(const DrafterContext& context) {
+  const LookaheadShape shape = {.window = context.options.lookahead_window,
+                                .ngram = context.options.lookahead_ngram,
+                                .guesses = context.options.lookahead_guesses};
+  TAHMIN_RETURN_IF_ERROR(ValidateLookaheadShape(shape));
+  return std::make_unique<Lookahead>(shape, context.draft_model.valid_vocab_size);
+}
+
+uint64_t RecyclingBytes(int64_t vocab_size, int64_t) {
+  return sizeof(RecyclingMatrix::Row) *
+         (static_cast<uint64_t>(vocab_size) + RecyclingMatrix::kPairRows);
+}
+
+uint64_t SuffixBytes(int64_t, int64_t context_tokens) {
+  constexpr uint64_t kBytesPerToken = 100;  // of the automaton over prompt and output
+  return kBytesPerToken * static_cast<uint64_t>(context_tokens);
+}
+
+// All of its window and guesses.
+int32_t LookaheadDraftMax(const DraftOptions& options) {
+  return LookaheadShape{.window = options.lookahead_window,
+                        .ngram = options.lookahead_ngram,
+                        .guesses = options.lookahead_guesses}
+      .MostNodes();
 }
 
 DrafterOr FromReplay(const DrafterContext& context) { return MakeReplay(context.script_tokens); }
@@ -53,10 +101,35 @@ constexpr DrafterRow kDrafters[] = {
     {.name = "draft",
      .summary = "a smaller model with the same vocabulary guesses (-md FILE)",
      .needs_draft_model = true,
+     .is_in_auto = true,
      .make = FromDraftModel},
     {.name = "lookup",
      .summary = "copies what followed the latest earlier occurrence of the last few tokens",
      .make = FromPromptLookup},
+    {.name = "suffix",
+     .summary = "the likeliest continuations of what the text, and earlier outputs, said before",
+     .default_width = 3,
+     .is_in_auto = true,
+     .table_bytes = SuffixBytes,
+     .make = FromSuffix},
+    {.name = "rest",
+     .summary =
+         "retrieves what followed the last few tokens in a store of texts (--datastore FILE)",
+     .needs_datastore = true,
+     .default_width = 3,
+     .is_in_auto = true,
+     .make = FromRest},
+    {.name = "recycling",
+     .summary = "the target's own candidates of earlier rows, by the token that they followed",
+     .default_width = 4,
+     .is_in_auto = true,
+     .table_bytes = RecyclingBytes,
+     .make = FromTokenRecycling},
+    {.name = "lookahead",
+     .summary = "n-grams out of a Jacobi window that rides along in the verify pass",
+     .default_width = LookaheadShape{}.MostWidth(),
+     .default_draft_max = LookaheadDraftMax,
+     .make = FromLookahead},
     {.name = "replay",
      .summary = "test: guesses the tokens of an earlier run",
      .is_test_only = true,
@@ -86,6 +159,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> MakeDrafter(std::string_view name,
     if (row.needs_draft_model && context.draft_model.model == nullptr) {
       return absl::FailedPreconditionError(
           fmt::format("drafter '{}' needs a draft model: give one with -md FILE", name));
+    }
+    if (row.needs_datastore && context.datastore == nullptr) {
+      return absl::FailedPreconditionError(
+          fmt::format("drafter '{}' needs a datastore: give one with --datastore FILE", name));
     }
     return row.make(context);
   }

@@ -14,11 +14,19 @@
 
 namespace tahmin {
 
-// What a factory may use; members that a drafter does not need may be unset.
+class Datastore;
+class RecyclingMatrix;
+class SuffixStore;
+
+// What a factory may use; members that a drafter does not need may be unset. The pointers are owned
+// by the engine and outlive the drafter.
 struct DrafterContext {
   DraftOptions options;
-  SamplingOptions sampling;         // seed filled in
-  DraftModelResources draft_model;  // model == nullptr: no draft model loaded
+  SamplingOptions sampling;                     // seed filled in
+  DraftModelResources draft_model;              // model == nullptr: no draft model loaded
+  const Datastore* datastore = nullptr;         // null: no datastore loaded
+  SuffixStore* suffix_store = nullptr;          // earlier outputs; null: none kept
+  RecyclingMatrix* recycling_matrix = nullptr;  // successors seen by earlier requests
   std::vector<int32_t>
       script_tokens;  // replay: prompt + output of an earlier run; script: see test_drafters.h
 };
@@ -28,6 +36,13 @@ struct DrafterRow {
   std::string_view summary;  // one line for --help
   bool is_test_only = false;
   bool needs_draft_model = false;
+  bool needs_datastore = false;
+  int32_t default_width = 1;  // most children of a node unless the request says
+  bool is_in_auto = false;    // "auto" may use it; the rows stand in the order of calling
+  // Draft tokens a step that suit it, where a user does not say; null: DraftOptions' default.
+  int32_t (*default_draft_max)(const DraftOptions& options) = nullptr;
+  // Memory of its tables when they are full, without a draft model's; null: not worth a mention.
+  uint64_t (*table_bytes)(int64_t vocab_size, int64_t context_tokens) = nullptr;
   absl::StatusOr<std::unique_ptr<Drafter>> (*make)(const DrafterContext& context);
 };
 

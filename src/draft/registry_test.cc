@@ -24,10 +24,15 @@ TEST(Registry, EveryRowIsFoundByItsOwnName) {
       EXPECT_THAT(std::string(drafter.status().message()), HasSubstr("-md"));
       continue;
     }
+    if (row.needs_datastore) {
+      EXPECT_EQ(drafter.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(drafter.status().message()), HasSubstr("--datastore"));
+      continue;
+    }
     ASSERT_TRUE(drafter.ok()) << drafter.status();
     EXPECT_EQ((*drafter)->Name(), row.name);
   }
-  for (const char* name : {"none", "draft", "lookup", "replay", "junk", "script"}) {
+  for (const char* name : {"none", "draft", "lookup", "rest", "replay", "junk", "script"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
 }

@@ -96,7 +96,10 @@ DraftLoading PlanDraftLoading(const EngineOptions& options) {
 }
 
 Engine::Engine() : state_(std::make_unique<State>()) {}
-Engine::~Engine() = default;
+Engine::~Engine() {
+  // The costs are a cache: one that cannot be written is measured again.
+  state_->SaveStepCosts().IgnoreError();
+}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
                                                        const LoadProgress& progress) {
@@ -129,6 +132,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
         std::min({state.valid_vocab_size, draft_tokenizer->vocab_size(), draft_config.vocab_size});
   }
 
+  TAHMIN_RETURN_IF_ERROR(state.LoadStores());
   TAHMIN_ASSIGN_OR_RETURN(state.model, LoadModel(state.file, "target", {}, progress, *state.pool));
   state.cache = std::make_unique<KvCache>(state.model->MakeKvShape(options.kv_type));
   TAHMIN_ASSIGN_OR_RETURN(state.kv_handle, state.cache->AddSequence(state.context_tokens));
@@ -164,41 +168,10 @@ absl::Status Engine::State::EnsureScratch(int32_t rows, int32_t logit_rows) {
   return absl::OkStatus();
 }
 
-absl::Status Engine::State::EnsureDrafter(const GenerationRequest& request,
-                                          const SamplingOptions& sampling) {
-  const DraftOptions& wanted = request.draft;
-  const bool is_same = drafter != nullptr && wanted.drafter == drafter_options.drafter &&
-                       wanted.draft_max == drafter_options.draft_max &&
-                       wanted.lookup_min_ngram == drafter_options.lookup_min_ngram &&
-                       wanted.lookup_max_ngram == drafter_options.lookup_max_ngram &&
-                       request.script_tokens == drafter_script;
-  // A cold request gets a cold drafter, so that its time is honestly measured.
-  if (request.reuse_cache && is_same) return absl::OkStatus();
-  drafter.reset();
-
-  DrafterContext context;
-  context.options = wanted;
-  context.sampling = sampling;
-  context.script_tokens = request.script_tokens;
-  context.draft_model = {
-      .model = draft_model.get(),
-      .pool = pool.get(),
-      .kv_type = options.draft_kv_type,
-      .context_tokens = DraftContextTokens(),
-      .prefill_chunk = prefill_chunk,
-      .draft_max = wanted.draft_max,
-      .valid_vocab_size = draft_model != nullptr ? draft_valid_vocab_size : valid_vocab_size};
-  TAHMIN_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> made, MakeDrafter(wanted.drafter, context));
-  TAHMIN_RETURN_IF_ERROR(CheckDrafterNeeds(*made));
-  drafter = std::move(made);
-  drafter_options = wanted;
-  drafter_script = request.script_tokens;
-  return absl::OkStatus();
-}
-
 const Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
 const Model& Engine::model() const { return *state_->model; }
 const Model* Engine::draft_model() const { return state_->draft_model.get(); }
+bool Engine::has_datastore() const { return state_->datastore != nullptr; }
 const GgufFile& Engine::file() const { return *state_->file; }
 int64_t Engine::context_tokens() const { return state_->context_tokens; }
 int64_t Engine::draft_context_tokens() const { return state_->DraftContextTokens(); }
@@ -209,7 +182,8 @@ void Engine::SetNumThreads(int32_t num_threads) {
   const int32_t resolved = ResolveThreads(num_threads);
   if (resolved == state_->pool->num_threads()) return;
   // Scratch and drafter hold buffers per thread of the old pool.
-  state_->drafter.reset();
+  state_->in_use.Clear();
+  state_->adaptive.reset();  // the costs of a step are those of the old pool
   state_->scratch.reset();
   state_->pool = std::make_unique<ThreadPool>(resolved);
 }
@@ -218,7 +192,7 @@ int32_t Engine::prefill_chunk() const { return state_->prefill_chunk; }
 
 void Engine::SetPrefillChunk(int32_t rows) {
   state_->prefill_chunk = std::clamp(rows, 1, kMostPrefillRows);
-  state_->drafter.reset();
+  state_->in_use.Clear();
 }
 
 }  // namespace tahmin

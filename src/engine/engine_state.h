@@ -2,10 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "control/adaptive.h"
+#include "draft/datastore.h"
 #include "draft/drafter.h"
+#include "draft/registry.h"
+#include "draft/suffix_store.h"
 #include "gguf/gguf_file.h"
 #include "kv/kv_cache.h"
 #include "model/model.h"
@@ -13,6 +18,17 @@
 #include "tokenizer/tokenizer.h"
 
 namespace tahmin {
+
+// The drafters of the last request and what they were made for: they go on in a chat.
+struct DraftersInUse {
+  std::vector<const DrafterRow*> rows;
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  std::unique_ptr<Controller> fixed;  // null under "auto"
+  DraftOptions options;
+  std::vector<int32_t> script;
+
+  void Clear() { *this = {}; }
+};
 
 struct Engine::State {
   EngineOptions options;
@@ -32,18 +48,30 @@ struct Engine::State {
   std::shared_ptr<const Model> draft_model;  // the target itself when both paths name one file
   int32_t draft_valid_vocab_size = 0;        // ids that both vocabularies know
 
+  std::unique_ptr<Datastore> datastore;       // null: none given
+  std::unique_ptr<SuffixStore> suffix_store;  // null: none kept
+
   std::vector<int32_t> cached_tokens;  // those whose keys and values the cache holds
-  // The drafter of the last request and what it was made for: it goes on in a chat.
-  std::unique_ptr<Drafter> drafter;
-  DraftOptions drafter_options;
-  std::vector<int32_t> drafter_script;
+  DraftersInUse in_use;
+  std::unique_ptr<AdaptiveController> adaptive;  // of "auto": what it learns serves later requests
+  std::vector<const DrafterRow*> adaptive_rows;  // that it was made for
+  int32_t adaptive_draft_max = 0, adaptive_draft_width = 0;
 
   // Of the draft model; never more than the target's.
   int64_t DraftContextTokens() const;
   // Scratch for `rows` rows in a pass and `logit_rows` rows of logits; keeps what is large enough.
   absl::Status EnsureScratch(int32_t rows, int32_t logit_rows);
-  // Sets drafter to one that serves the request. `sampling` is the effective one.
-  absl::Status EnsureDrafter(const GenerationRequest& request, const SamplingOptions& sampling);
+  // Opens the datastore and the suffix store that the options name.
+  absl::Status LoadStores();
+  // Sets in_use, and the controller, to what serves the request. `sampling` is the effective one.
+  absl::Status EnsureDrafters(const GenerationRequest& request, const SamplingOptions& sampling);
+  Controller* ControllerInUse() const;
+  // Of "auto", for these rows; measures the costs of a step, or reads them, when it is made.
+  absl::Status EnsureAdaptive(const std::vector<const DrafterRow*>& rows,
+                              const DraftOptions& draft);
+  std::string StepCostsKey() const;
+  // What the controller has learnt goes to options.step_costs_path, if there is one.
+  absl::Status SaveStepCosts() const;
 };
 
 // Draft tokens a step that any request may ask for.

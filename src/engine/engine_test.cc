@@ -105,7 +105,7 @@ TEST_F(EngineTest, OptionsOutOfRangeAreRefusedByName) {
   EXPECT_THAT(Refusal(request), HasSubstr("draft_max"));
   request = Request();
   request.draft.drafter = "lookup";
-  request.draft.lookup_min_ngram = 5;
+  request.draft.lookup_min_ngram = 9;
   EXPECT_THAT(Refusal(request), HasSubstr("n-gram"));
 }
 
@@ -113,9 +113,47 @@ TEST_F(EngineTest, UnknownDrafterIsNamedWithTheKnownOnes) {
   GenerationRequest request = Request();
   request.draft.drafter = "oracle";
   const auto result = engine_->Generate(request);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("oracle"));
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("lookup"));
+}
+
+TEST_F(EngineTest, DrafterListsThatMakeNoSenseAreRefused) {
+  GenerationRequest request = Request();
+  for (const char* list : {"none+lookup", "lookup+lookup", "lookup+", "+", "", "lookup+oracle"}) {
+    request.draft.drafter = list;
+    EXPECT_EQ(engine_->Generate(request).status().code(), absl::StatusCode::kInvalidArgument)
+        << list;
+  }
+  request.draft.drafter = "rest";
+  EXPECT_EQ(engine_->Generate(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  request.draft.drafter = "lookup+suffix";
+  request.options.acceptance = AcceptanceRuleKind::kRejection;
+  EXPECT_THAT(Refusal(request), HasSubstr("one drafter"));
+}
+
+// A step's costs go to the file when the engine ends, and the next engine starts from them.
+TEST_F(EngineTest, StepCostsAreKeptForTheNextEngine) {
+  const std::string path = testing::TempDir() + "/step_costs.json";
+  std::remove(path.c_str());
+  EngineOptions options;
+  options.model_path = target_path_;
+  options.context_tokens = 64;
+  options.num_threads = 1;
+  options.step_costs_path = path;
+  GenerationRequest request = Request();
+  request.draft.drafter = "auto";
+  for (int32_t round = 0; round < 2; ++round) {
+    auto engine = Engine::Create(options);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_TRUE((*engine)->Generate(request).ok());
+    (*engine).reset();
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(text, HasSubstr("draft_pass_ms"));
+    // Damaged, it is measured again and replaced.
+    std::ofstream(path) << (round == 0 ? "{\"x\": [1" : "");
+  }
 }
 
 TEST_F(EngineTest, DraftDrafterWithoutADraftModelSaysWhatIsMissing) {

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
-#include "draft/registry.h"
 #include "engine/commit_token.h"
 #include "engine/decode_step.h"
 #include "engine/engine_state.h"
@@ -131,19 +130,23 @@ class CacheRecord {
   std::vector<int32_t>* cached_tokens_;
 };
 
-bool UsesDraftModel(std::string_view drafter) {
-  const std::span<const DrafterRow> rows = AllDrafters();
-  return std::any_of(rows.begin(), rows.end(), [drafter](const DrafterRow& row) {
-    return row.name == drafter && row.needs_draft_model;
-  });
+void BeginDrafters(Sequence& sequence) {
+  sequence.controller->BeginRequest({.prompt_tokens = sequence.num_prompt_tokens,
+                                     .cached_prompt_tokens = sequence.stats.cached_prompt_tokens,
+                                     .prefill_ms = sequence.stats.prefill_ms});
+  for (size_t i = 0; i < sequence.drafters.size(); ++i) {
+    const Stopwatch watch;
+    sequence.drafters[i].drafter->Begin(sequence.View());
+    const double ms = watch.ElapsedMs();
+    sequence.stats.draft_ms += ms;
+    sequence.stats.drafters[i].draft_ms += ms;
+  }
 }
 
 absl::Status Decode(StepContext& context, Sequence& sequence) {
   TAHMIN_ASSIGN_OR_RETURN(const bool has_first_token, Prefill(context, sequence));
   if (has_first_token && !sequence.finished()) {
-    const Stopwatch begin_watch;
-    sequence.drafter->Begin(sequence.View());
-    sequence.stats.draft_ms += begin_watch.ElapsedMs();
+    BeginDrafters(sequence);
   }
   while (has_first_token && !sequence.finished() && !context.IsCancelled()) {
     TAHMIN_RETURN_IF_ERROR(DecodeStep(context, sequence));
@@ -193,9 +196,16 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
   const int32_t verify_rows = request.draft.draft_max + 1;
   TAHMIN_RETURN_IF_ERROR(
       state.EnsureScratch(std::max(state.prefill_chunk, verify_rows), verify_rows));
-  TAHMIN_RETURN_IF_ERROR(state.EnsureDrafter(request, sequence.sampling));
-  sequence.drafter = state.drafter.get();
-  sequence.controller = MakeFixedController(request.draft.draft_max);
+  TAHMIN_RETURN_IF_ERROR(state.EnsureDrafters(request, sequence.sampling));
+  sequence.controller = state.ControllerInUse();
+  bool uses_draft_model = false;
+  for (size_t i = 0; i < state.in_use.rows.size(); ++i) {
+    const DrafterRow& row = *state.in_use.rows[i];
+    uses_draft_model |= row.needs_draft_model;
+    sequence.drafters.push_back(
+        {.drafter = state.in_use.drafters[i].get(), .has_own_context = row.needs_draft_model});
+    sequence.stats.drafters.emplace_back().name = row.name;
+  }
   sequence.rule = MakeAcceptanceRule(sequence.acceptance, sequence.sampling);
   sequence.stop = std::make_unique<StopConditions>(
       MakeStopConfig(request.options, *state.tokenizer, max_new_tokens));
@@ -215,8 +225,7 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
                       .scratch = *state.scratch,
                       .pool = *state.pool,
                       .context_tokens = state.context_tokens,
-                      .draft_context_tokens =
-                          UsesDraftModel(request.draft.drafter) ? state.DraftContextTokens() : 0,
+                      .draft_context_tokens = uses_draft_model ? state.DraftContextTokens() : 0,
                       .prefill_chunk = state.prefill_chunk,
                       .valid_vocab_size = state.valid_vocab_size,
                       .on_token = on_token,
@@ -225,7 +234,9 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
                       .since_request = since_request};
   const CacheRecord record(*state.cache, sequence, &state.cached_tokens);
   TAHMIN_RETURN_IF_ERROR(Decode(context, sequence));
-  return MakeResult(sequence);
+  GenerationResult result = MakeResult(sequence);
+  if (state.suffix_store != nullptr) state.suffix_store->Add(result.tokens);
+  return result;
 }
 
 }  // namespace tahmin

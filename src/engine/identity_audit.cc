@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
-#include "draft/registry.h"
+#include "draft/drafter_list.h"
 
 namespace tahmin {
 
@@ -16,9 +16,11 @@ std::vector<std::string> DraftersOf(const Engine& engine, const AuditGrid& grid)
   std::vector<std::string> names;
   for (const DrafterRow& row : AllDrafters()) {
     const bool is_possible = row.name != "none" && row.name != "script" &&
-                             (!row.needs_draft_model || engine.draft_model() != nullptr);
+                             (!row.needs_draft_model || engine.draft_model() != nullptr) &&
+                             (!row.needs_datastore || engine.has_datastore());
     if (is_possible) names.emplace_back(row.name);
   }
+  names.emplace_back(kAuto);
   return names;
 }
 
@@ -27,18 +29,23 @@ struct Setting {
   std::string drafter;
   int32_t draft_max;
   int32_t threads;
-  int32_t prefill_chunk;  // 0: the engine's own
+  int32_t prefill_chunk;      // 0: the engine's own
+  bool is_first_of_its_kind;  // of its drafter and thread count
 };
 
 std::vector<Setting> SettingsOf(const Engine& engine, const AuditGrid& grid) {
   std::vector<Setting> settings;
   for (int32_t threads : grid.threads) {
-    if (threads != grid.threads[0]) settings.push_back({"none", 0, threads, 0});
+    if (threads != grid.threads[0]) settings.push_back({"none", 0, threads, 0, true});
     for (const std::string& drafter : DraftersOf(engine, grid)) {
-      for (int32_t draft_max : grid.draft_max) settings.push_back({drafter, draft_max, threads, 0});
+      for (int32_t draft_max : grid.draft_max) {
+        settings.push_back({drafter, draft_max, threads, 0, draft_max == grid.draft_max[0]});
+      }
     }
   }
-  for (int32_t chunk : grid.prefill_chunks) settings.push_back({"none", 0, grid.threads[0], chunk});
+  for (int32_t chunk : grid.prefill_chunks) {
+    settings.push_back({"none", 0, grid.threads[0], chunk, true});
+  }
   return settings;
 }
 
@@ -49,22 +56,28 @@ class Audit {
 
   int64_t SettingsCount() const { return static_cast<int64_t>(settings_.size()); }
 
-  // All settings for one prompt, temperature and seed.
-  absl::Status Compare(const AuditPrompt& prompt, double temperature, int32_t seed) {
+  // All settings for one prompt, temperature and seed. The prompt's first draw runs the reference
+  // and the first setting of each kind cold; everything else keeps the prompt's keys and values, so
+  // that an audit takes half the time and sees what a rollback leaves behind.
+  absl::Status Compare(const AuditPrompt& prompt, double temperature, int32_t seed,
+                       bool is_first_draw) {
     engine_.SetNumThreads(grid_.threads[0]);
     GenerationRequest request;
     request.prompt_tokens = prompt.tokens;
     request.options.max_tokens = grid_.max_tokens;
     request.options.sampling.temperature = static_cast<float>(temperature);
     request.options.sampling.seed = seed;
+    request.reuse_cache = !is_first_draw;
     TAHMIN_ASSIGN_OR_RETURN(const GenerationResult plain, engine_.Generate(request));
-    request.script_tokens = prompt.tokens;
-    request.script_tokens.insert(request.script_tokens.end(), plain.tokens.begin(),
-                                 plain.tokens.end());
+    std::vector<int32_t> plain_run = prompt.tokens;
+    plain_run.insert(plain_run.end(), plain.tokens.begin(), plain.tokens.end());
     const int32_t own_chunk = engine_.prefill_chunk();
     for (const Setting& setting : settings_) {
       if (engine_.num_threads() != setting.threads) engine_.SetNumThreads(setting.threads);
       if (setting.prefill_chunk > 0) engine_.SetPrefillChunk(setting.prefill_chunk);
+      request.reuse_cache =
+          setting.prefill_chunk == 0 && !(is_first_draw && setting.is_first_of_its_kind);
+      request.script_tokens = setting.drafter == "replay" ? plain_run : std::vector<int32_t>();
       request.draft.drafter = setting.drafter;
       request.draft.draft_max = std::max(1, setting.draft_max);
       auto result = engine_.Generate(request);
@@ -145,7 +158,7 @@ absl::StatusOr<AuditReport> RunIdentityAudit(
     const int64_t runs = audit.report().runs, differences = audit.report().num_differences;
     progress.prompt_id = prompt.id;
     for (size_t i = 0; i < draws.size(); ++i) {
-      TAHMIN_RETURN_IF_ERROR(audit.Compare(prompt, draws[i].first, draws[i].second));
+      TAHMIN_RETURN_IF_ERROR(audit.Compare(prompt, draws[i].first, draws[i].second, i == 0));
       ++progress.done;
       progress.is_prompt_done = i + 1 == draws.size();
       progress.runs = audit.report().runs - runs;

@@ -66,7 +66,9 @@ struct AuditProgress {
 };
 
 // The reference of each (prompt, temperature, seed) is one plain run with threads[0]. The other
-// thread counts are audited with plain decoding as well.
+// thread counts are audited with plain decoding as well. With a prompt's first temperature and
+// seed, the first run of each drafter and thread count prefills the prompt; the other runs reuse
+// it.
 absl::StatusOr<AuditReport> RunIdentityAudit(
     Engine& engine, const std::vector<AuditPrompt>& prompts, const AuditGrid& grid,
     const std::function<void(const AuditProgress&)>& on_progress);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "draft/draft_model.h"
+#include "draft/drafter_list.h"
 #include "engine/engine_state.h"
 
 namespace tahmin {
@@ -61,6 +63,20 @@ absl::StatusOr<MemoryPlan> Engine::Plan(const EngineOptions& options) {
          Model::ScratchBytes(config, std::max(options.prefill_chunk, verify_rows), verify_rows,
                              num_threads));
 
+  TAHMIN_ASSIGN_OR_RETURN(
+      const auto drafters,
+      ParseDrafterList(options.draft.drafter, {.has_draft_model = !options.draft_model_path.empty(),
+                                               .has_datastore = !options.datastore_path.empty()}));
+  uint64_t table_bytes = 0;
+  for (const DrafterRow* row : drafters) {
+    if (row->table_bytes != nullptr) {
+      table_bytes += row->table_bytes(config.vocab_size, context_tokens);
+    }
+  }
+  if (table_bytes > 0) AddRow(&plan, "drafters' tables", table_bytes);
+  if (options.suffix_store_bytes > 0) {
+    AddRow(&plan, "suffix store (at most)", static_cast<uint64_t>(options.suffix_store_bytes));
+  }
   if (!options.draft_model_path.empty()) {
     TAHMIN_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> draft_file,
                             GgufFile::Open(options.draft_model_path));
@@ -78,9 +94,10 @@ absl::StatusOr<MemoryPlan> Engine::Plan(const EngineOptions& options) {
     AddRow(&plan, loading.is_shared ? "draft weights (the target's)" : "draft weights",
            draft_weight_bytes);
     AddRow(&plan, "draft KV cache", KvBytes(draft_config, options.draft_kv_type, draft_context));
+    const auto [rows, logit_rows] =
+        DraftScratchShape::Of(options.prefill_chunk, options.draft.draft_width);
     AddRow(&plan, "draft scratch",
-           Model::ScratchBytes(draft_config, std::max(options.prefill_chunk, 2), 1, num_threads,
-                               loading.approximation));
+           Model::ScratchBytes(draft_config, rows, logit_rows, num_threads, loading.approximation));
   }
   AddRow(&plan, "tokenizer", TokenizerBytes(*file));
   AddRow(&plan, "program", kProgramBytes);

@@ -16,6 +16,12 @@
 
 namespace tahmin {
 
+// Owned by the engine: it outlives the request in a chat.
+struct SequenceDrafter {
+  Drafter* drafter = nullptr;
+  bool has_own_context = false;  // a draft model's, which may be full
+};
+
 struct Sequence {
   std::vector<int32_t>
       tokens;  // prompt and output; the last one is the root token, not yet in the KV cache
@@ -29,8 +35,8 @@ struct Sequence {
   AcceptanceRuleKind acceptance = AcceptanceRuleKind::kKeyed;
   int32_t num_logprobs = 0;
 
-  Drafter* drafter = nullptr;  // owned by the engine: it outlives the request in a chat
-  std::unique_ptr<Controller> controller;
+  std::vector<SequenceDrafter> drafters;  // in the order of calling
+  Controller* controller = nullptr;       // owned by the engine
   std::unique_ptr<AcceptanceRule> rule;
   std::unique_ptr<StopConditions> stop;
   GenerationStats stats;

@@ -16,6 +16,7 @@ struct DraftNode {
   int32_t token = 0;
   int32_t parent = kRoot;   // index into DraftTree::nodes, or kRoot
   float confidence = 1.0f;  // the drafter's estimate that the target agrees, given its parent
+  bool is_probe = false;    // rides along for its logits; pruning by expected gain keeps it
   // The distribution that `token` was really drawn from. Empty: a deterministic pick (one-hot).
   TokenDistribution q = {};
 };

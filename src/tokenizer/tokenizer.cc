@@ -1,35 +1,98 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "tokenizer/vocabulary.h"
 #include "tokenizer/vocabulary_tokenizer.h"
 
 namespace tahmin {
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
-    const GgufFile& file, std::optional<std::string> pre_override) {
-  TAHMIN_ASSIGN_OR_RETURN(const std::string_view model, file.GetString("tokenizer.ggml.model"));
+namespace {
+
+// The pre-tokenizer's name; empty for a model that has none.
+absl::StatusOr<std::string> PreTokenizerName(const GgufFile& file, std::string_view model,
+                                             const std::optional<std::string>& pre_override) {
   if (model == "llama") {
-    if (pre_override.has_value()) {
-      return absl::InvalidArgumentError(
-          fmt::format("pre-tokenizer '{}' was asked for, but tokenizer.ggml.model = llama has none",
-                      *pre_override));
-    }
-    return CreateSentencePiece(file);
+    if (!pre_override.has_value()) return std::string();
+    return absl::InvalidArgumentError(
+        fmt::format("pre-tokenizer '{}' was asked for, but tokenizer.ggml.model = llama has none",
+                    *pre_override));
   }
   if (model != "gpt2") {
     return absl::InvalidArgumentError(fmt::format(
         "tokenizer.ggml.model: expected 'gpt2' or 'llama', found '{}'", std::string(model)));
   }
-  if (pre_override.has_value()) return CreateByteLevelBpe(file, *pre_override);
+  if (pre_override.has_value()) return *pre_override;
   if (file.FindEntry("tokenizer.ggml.pre") == nullptr) {
     return absl::InvalidArgumentError(
         "tokenizer.ggml.pre is missing: name the pre-tokenizer to use; there is no default");
   }
   TAHMIN_ASSIGN_OR_RETURN(const std::string_view pre, file.GetString("tokenizer.ggml.pre"));
-  return CreateByteLevelBpe(file, pre);
+  return std::string(pre);
+}
+
+// Eight bytes at a time, since it runs at every load. A text is closed by its length, so that no
+// two lists of texts run together.
+class FieldHash {
+ public:
+  void Add(std::string_view bytes) {
+    for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + i, std::min(sizeof(word), bytes.size() - i));
+      AddNumber(word);
+    }
+    AddNumber(bytes.size());
+  }
+  void AddNumber(uint64_t number) {
+    value_ = (value_ ^ number) * 0xff51afd7ed558ccdull;
+    value_ ^= value_ >> 32;
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0x9e3779b97f4a7c15ull;
+};
+
+// The elements of an array as the file stores them; empty where it has none.
+std::string_view RawArray(const GgufFile& file, std::string_view key) {
+  const GgufEntry* entry = file.FindEntry(key);
+  if (entry == nullptr) return {};
+  return {reinterpret_cast<const char*>(entry->bytes.data()), entry->bytes.size()};
+}
+
+uint64_t ComputeFingerprint(const GgufFile& file, std::string_view model, std::string_view pre,
+                            const Tokenizer& tokenizer) {
+  FieldHash hash;
+  hash.Add(model);
+  hash.Add(pre);
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string_view text = tokenizer.TokenText(id);
+    const int32_t type = tokenizer.TokenType(id);
+    // IsPadding is slow for ordinary tokens; those among them that pad begin like this.
+    const bool is_ordinary = type == Vocabulary::kNormal && !text.starts_with("[PAD");
+    if (!is_ordinary && tokenizer.IsPadding(id)) continue;
+    hash.AddNumber(static_cast<uint64_t>(id));
+    hash.AddNumber(static_cast<uint64_t>(type));
+    hash.Add(text);
+  }
+  hash.Add(RawArray(file, model == "llama" ? "tokenizer.ggml.scores" : "tokenizer.ggml.merges"));
+  return hash.value();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
+    const GgufFile& file, std::optional<std::string> pre_override) {
+  TAHMIN_ASSIGN_OR_RETURN(const std::string_view model, file.GetString("tokenizer.ggml.model"));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string pre, PreTokenizerName(file, model, pre_override));
+  TAHMIN_ASSIGN_OR_RETURN(
+      std::unique_ptr<Tokenizer> tokenizer,
+      model == "llama" ? CreateSentencePiece(file) : CreateByteLevelBpe(file, pre));
+  tokenizer->fingerprint_ = ComputeFingerprint(file, model, pre, *tokenizer);
+  return tokenizer;
 }
 
 namespace {

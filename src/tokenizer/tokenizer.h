@@ -69,6 +69,14 @@ class Tokenizer {
 
   // True for ids that the vocabulary only pads with ("[PAD151935]", type unused).
   virtual bool IsPadding(int32_t token) const = 0;
+
+  // A number that two tokenizers share when the same text gives the same ids: made of the model,
+  // the pre-tokenizer, the token texts and types, and the merges or scores. Padding does not count,
+  // as it differs between models of one family. Stable: files that hold ids are marked with it.
+  uint64_t Fingerprint() const { return fingerprint_; }
+
+ private:
+  uint64_t fingerprint_ = 0;
 };
 
 // OK when the draft's vocabulary can serve the target: equal token texts and types over the common

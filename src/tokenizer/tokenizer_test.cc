@@ -330,5 +330,59 @@ TEST(CheckSameVocabulary, B35_AnotherFamilyIsRefusedAtItsFirstToken) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("token 0 "));
 }
 
+TEST(Tokenizer, FingerprintIsStable) {
+  const QwenLike qwen;
+  EXPECT_EQ(qwen.vocabulary.Create()->Fingerprint(), QwenLike().vocabulary.Create()->Fingerprint());
+  // Stores on disk are marked with it: a change of this number makes them useless.
+  EXPECT_EQ(qwen.vocabulary.Create()->Fingerprint(), 17389581872342294634u);
+}
+
+TEST(Tokenizer, FingerprintTellsVocabulariesApart) {
+  std::map<uint64_t, std::string> seen;
+  const auto is_new = [&seen](const TestVocabulary& vocabulary, const char* what) {
+    return seen.emplace(vocabulary.Create()->Fingerprint(), what).second;
+  };
+  QwenLike qwen;
+  EXPECT_TRUE(is_new(qwen.vocabulary, "as it is"));
+  QwenLike other_pre;
+  other_pre.vocabulary.pre = "gpt-2";
+  EXPECT_TRUE(is_new(other_pre.vocabulary, "another pre-tokenizer"));
+  QwenLike other_text;
+  other_text.vocabulary.tokens[other_text.tool_call] = "<tool_cell>";
+  EXPECT_TRUE(is_new(other_text.vocabulary, "another text"));
+  QwenLike other_type;
+  other_type.vocabulary.types[other_type.tool_call] = 3;
+  EXPECT_TRUE(is_new(other_type.vocabulary, "another type"));
+  QwenLike other_merges;
+  std::swap(other_merges.vocabulary.merges[0], other_merges.vocabulary.merges[1]);
+  EXPECT_TRUE(is_new(other_merges.vocabulary, "another order of merges"));
+  QwenLike longer;
+  longer.vocabulary.Add("<more>", 3);
+  EXPECT_TRUE(is_new(longer.vocabulary, "one token more"));
+  QwenLike exchanged;
+  std::swap(exchanged.vocabulary.tokens[exchanged.turn_start],
+            exchanged.vocabulary.tokens[exchanged.turn_end]);
+  EXPECT_TRUE(is_new(exchanged.vocabulary, "two tokens exchanged"));
+  EXPECT_EQ(seen.size(), 7u);
+}
+
+TEST(Tokenizer, FingerprintLeavesPaddingOut) {
+  const QwenLike qwen;
+  QwenLike padded;
+  padded.vocabulary.Add("[PAD273]", 5);
+  padded.vocabulary.Add("[PAD274]", 5);
+  ASSERT_TRUE(padded.vocabulary.Create()->IsPadding(padded.tool_call + 1));
+  EXPECT_EQ(padded.vocabulary.Create()->Fingerprint(), qwen.vocabulary.Create()->Fingerprint());
+}
+
+TEST(Tokenizer, FingerprintFollowsAnOverriddenPreTokenizer) {
+  const QwenLike qwen;
+  QwenLike other_pre;
+  other_pre.vocabulary.pre = "gpt-2";
+  const auto overridden = qwen.vocabulary.TryCreate("gpt-2");
+  ASSERT_TRUE(overridden.ok()) << overridden.status();
+  EXPECT_EQ((*overridden)->Fingerprint(), other_pre.vocabulary.Create()->Fingerprint());
+}
+
 }  // namespace
 }  // namespace tahmin

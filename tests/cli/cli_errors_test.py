@@ -87,12 +87,15 @@ def check_option_values():
 
 def check_notes():
     """B44: an option without effect is named."""
-    for word, arguments in [("--lookup-min", ("--lookup-min", 2)), ("--draft-max", ("--draft-max", 2)),
+    for word, arguments in [("--lookup-min", ("--lookup-min", 2)), ("--draft-max", ("--draft-max", 2, "--spec", "none")),
                             ("--top-k", ("--temp", 0, "--top-k", 3)), ("--draft-kv-type", ("--draft-kv-type", "f32")),
-                            ("--accept", ("--accept", "rejection")), ("--repeat-last-n", ("--repeat-last-n", 3)),
+                            ("--accept", ("--accept", "rejection", "--spec", "none")), ("--datastore", ("--datastore", MODEL, "--spec", "lookup")),
+                            ("--suffix-store", ("--suffix-store", ROOT / "unused", "--spec", "lookup")), ("--suffix-store-mb", ("--suffix-store-mb", 2)),
+                            ("--lookahead-window", ("--lookahead-window", 2)), ("--draft-width", ("--draft-width", 2, "--spec", "lookup")),
+                            ("--repeat-last-n", ("--repeat-last-n", 3)),
                             ("--model-draft", ("-md", DRAFT, "--spec", "lookup"))]:
         expect(0, f"note: {word}", "run", "-m", MODEL, "-p", "hi", "-n", 2, *arguments)
-    for word, arguments in [("--accept", ("--accept", "keyed")), ("--ctx-size-draft", ("-cd", 9)),
+    for word, arguments in [("--accept", ("--accept", "keyed", "--spec", "none")), ("--ctx-size-draft", ("-cd", 9)),
                             ("--repeat-penalty", ("--repeat-penalty", 1.5, "--repeat-last-n", 0)),
                             ("--ctx-size-draft", ("-md", DRAFT, "-c", 64, "-cd", 64)),
                             ("--logit-bias", ("--ignore-eos", "--logit-bias", "1=5"))]:
@@ -137,6 +140,7 @@ def check_context():
     # B24: past its context the draft model is silent, and that is said.
     arguments = ("-md", MODEL, "-c", 200, "-n", -1, "--ignore-eos", "--temp", 0)
     plain = json.loads(run("-p", "hello", *arguments, "--spec", "none", "--json").stdout)
+    arguments += ("--spec", "draft")
     result = run("-p", "hello", *arguments, "-cd", 40, "--json")
     short, full = json.loads(result.stdout), run("-p", "hello", *arguments, "--json")
     check(short["ids"] == plain["ids"] == json.loads(full.stdout)["ids"], "a short draft context changes the text")
@@ -144,7 +148,7 @@ def check_context():
     check(result.stderr.count(note) == 1 and b"context of" not in full.stderr, f"draft context: {result.stderr}")
     check(short["stats"]["draft_context_full_steps"] > 100 and short["stats"]["drafted"] > 0, f"stats: {short['stats']}")
     check(json.loads(full.stdout)["stats"]["draft_context_full_steps"] == 0, "a roomy draft context counts as full")
-    result = call("chat", "-m", MODEL, "-md", MODEL, "-c", 400, "-n", 60, "--ignore-eos", "--temp", 0, "-cd", 40,
+    result = call("chat", "-m", MODEL, "-md", MODEL, "-c", 400, "-n", 60, "--ignore-eos", "--temp", 0, "-cd", 40, "--spec", "draft",
                   stdin=b"hello\nhello\n")
     check(result.stderr.count(note) == 1, f"chat says it once: {result.stderr}")
     error = expect(0, "", *asked, "-md", DRAFT, "-c", 4096, "-cd", 600).stderr
@@ -219,7 +223,8 @@ def check_speculation():
             options += ("-n", 40)
         arguments = ("-p", "hello hello hello", "--json", "--logprobs", 3, *options)
         plain = json.loads(run(*arguments).stdout)
-        for drafter in [("--spec", "lookup"), ("-md", DRAFT, "--draft-max", 7), ("-md", MODEL, "--draft-max", 3)]:
+        for drafter in [("--spec", "lookup"), ("-md", DRAFT, "--spec", "draft", "--draft-max", 7), ("-md", MODEL, "--spec", "draft", "--draft-max", 3),
+                        ("-md", DRAFT), ("-md", DRAFT, "--spec", "draft+suffix+recycling", "--draft-width", 3), ("--spec", "lookahead")]:
             other = json.loads(run(*arguments, *drafter).stdout)
             for field in ["ids", "text", "finish_reason", "logprobs"]:
                 check(plain[field] == other[field], f"{options} {drafter}: {field} differs from plain decoding")

@@ -18,8 +18,11 @@ PROMPT = ("-p", "hello hello hello")
 BASE = ("--seed", 3, "-n", 24, "-c", 128)
 SAMPLED = (*BASE, "--temp", 1.5)
 # Text of three letters: much of it has been there before.
+COLORED = (*BASE, "-md", MODEL, "--spec", "draft")  # the model drafts for itself: all is accepted
 LOOKUP = (*BASE, "--spec", "lookup", "--logit-bias", "101=40", "--logit-bias", "102=40", "--logit-bias", "103=40")
-DRAFTED = (*SAMPLED, "-md", DRAFT)
+LOOKAHEAD = (*LOOKUP[:-8], "--spec", "lookahead", *LOOKUP[-6:])
+DRAFTED = (*SAMPLED, "-md", DRAFT, "--spec", "draft")
+STORE = str(ROOT / "texts.store")
 failures = []
 
 
@@ -50,7 +53,7 @@ file_prompt.write_text("hello from a file")
 # option: (the run without it, what is added, what differs)
 TABLE = {
     "--model": (BASE, ("-m", OTHER), "ids"),
-    "--model-draft": (SAMPLED, ("-md", DRAFT), "drafter"),
+    "--model-draft": (SAMPLED, ("-md", DRAFT), "stderr"),  # the memory plan
     "--ctx-size-draft": (DRAFTED, ("-cd", 30), "stats"),
     "--draft-kv-type": (DRAFTED, ("--draft-kv-type", "f32"), "stderr"),  # the memory plan
     "--draft-repack": (DRAFTED, ("--draft-repack", "stored"), "stderr"),
@@ -62,6 +65,13 @@ TABLE = {
     "--prefill-chunk": (BASE, ("--prefill-chunk", 2), "stderr"),
     "--spec": (BASE, ("--spec", "lookup"), "drafter"),
     "--draft-max": (DRAFTED, ("--draft-max", 1), "stats"),
+    "--draft-width": ((*BASE, "--spec", "recycling", "--draft-max", 6), ("--draft-width", 1), "stats"),
+    "--lookahead-window": (LOOKAHEAD, ("--lookahead-window", 2), "stats"),
+    "--lookahead-ngram": (LOOKAHEAD, ("--lookahead-ngram", 2), "stats"),
+    "--lookahead-guesses": (LOOKAHEAD, ("--lookahead-guesses", 1, "--draft-max", 40), "stats"),
+    "--datastore": (BASE, ("--datastore", STORE), "stats"),  # one more drafter under auto
+    "--suffix-store": (BASE, ("--suffix-store", ROOT / "earlier.store"), "stderr"),  # the memory plan
+    "--suffix-store-mb": ((*BASE, "--suffix-store", ROOT / "earlier.store"), ("--suffix-store-mb", 2), "stderr"),
     "--lookup-min": (LOOKUP, ("--lookup-min", 4), "stats"),
     "--lookup-max": (LOOKUP, ("--lookup-max", 2), "stats"),
     "--accept": (DRAFTED, ("--accept", "rejection"), "ids"),
@@ -84,7 +94,7 @@ TABLE = {
     "--chat": (BASE, ("--chat",), "prompt_ids"),
     "--system": ((*BASE, "--chat"), ("--system", "You are brief."), "prompt_ids"),
     "--chat-template": ((*BASE, "--chat"), ("--chat-template", "llama3"), "prompt_ids"),
-    "--color": (DRAFTED, ("--color",), "stdout"),
+    "--color": (COLORED, ("--color",), "stdout"),
     "--stats": (BASE, ("--stats",), "stderr"),
     "--json": (BASE, ("--json",), "stdout"),
     "--json-file": (BASE, ("--json-file", ROOT / "written.json"), "written"),
@@ -108,6 +118,9 @@ def replace(base, added):
 for path, seed in [(MODEL, 1), (DRAFT, 2), (OTHER, 3)]:
     # A logit scale at which sampling has a choice.
     subprocess.run([WRITER, "--out", path, "--seed", str(seed), "--logit-scale", "4"], check=True)
+texts = ROOT / "texts.txt"
+texts.write_text("hello hello hello from a file " * 20)
+subprocess.run([PROGRAM, "datastore", "build", "-m", MODEL, "-o", STORE, texts], check=True, capture_output=True)
 for option, (base, added, field) in TABLE.items():
     has_prompt = "-p" in added or "-f" in added
     before = seen((*PROMPT, *base))

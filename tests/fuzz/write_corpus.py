@@ -127,7 +127,44 @@ TEMPLATE = {
     "unknown_filter": b"\xfe" + conversation("{{ messages[0].content | nope }}", "u", "Hi"),
 }
 
-for target, seeds in (("fuzz_gguf", GGUF), ("fuzz_tokenizer", TOKENIZER), ("fuzz_chat_template", TEMPLATE)):
+
+
+def suffix_store(*runs):
+    """Earlier outputs; the target makes the checksum fit."""
+    out = b"TAHMSUFX" + struct.pack("<IIQQQ", 1, 0, 7, len(runs), sum(map(len, runs)))
+    return out + b"".join(struct.pack(f"<I{len(run)}I", len(run), *run) for run in runs) + bytes(8)
+
+
+def datastore(*chunks):
+    """Each chunk: documents. Suffixes sorted with the separator above every id."""
+    separator, arrays, rows = 0xFFFFFF, b"", []
+
+    def append(numbers):
+        nonlocal arrays
+        offset = 64 + len(arrays)
+        arrays += struct.pack(f"<{len(numbers)}I", *numbers)
+        arrays += bytes(-len(arrays) % 64)
+        return offset
+
+    for documents in chunks:
+        entries = [token for document in documents for token in (*document, separator)]
+        suffixes = sorted((i for i, token in enumerate(entries) if token != separator), key=lambda i: entries[i:])
+        rows.append((append(entries), len(entries), append(suffixes), len(suffixes)))
+    documents = [document for chunk in chunks for document in chunk]
+    header = struct.pack("<8sIIQQQQQQ", b"TAHMINDS", 1, 64, 7, sum(map(len, documents)), len(documents),
+                         64 + len(arrays), len(rows), 0)
+    return header + arrays + b"".join(struct.pack("<4Q", *row) for row in rows)
+
+
+STORES = {
+    "suffix_store": b"\x00" + suffix_store([1, 2, 3, 1, 2, 4], [5], [1, 2, 3, 60, 63]),
+    "suffix_store_empty": b"\x00" + suffix_store(),
+    "datastore": b"\x01" + datastore([[1, 2, 3, 1, 2, 4], [1, 2, 3]], [[2, 3, 5, 63]]),
+    "datastore_one_chunk": b"\x01" + datastore([[1, 2, 1, 2, 1, 2, 1, 2, 0]]),
+}
+
+for target, seeds in (("fuzz_gguf", GGUF), ("fuzz_tokenizer", TOKENIZER), ("fuzz_chat_template", TEMPLATE),
+                      ("fuzz_draft_stores", STORES)):
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in seeds.items():

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "tests/lossless/tiny_engine.h"
 
@@ -10,6 +11,12 @@ namespace tahmin {
 namespace {
 
 const std::vector<int32_t> kDraftLengths = {1, 2, 3, 4, 5, 7, 8, 15};
+
+// Alone and fused, chains and trees.
+constexpr const char* kAllDrafters[] = {
+    "draft",     "lookup",       "suffix",           "recycling",
+    "lookahead", "draft+suffix", "lookup+recycling", "suffix+recycling+lookahead+draft",
+    "auto",      "junk"};
 
 // Temperature 0 and three seeds at 0.8.
 std::vector<GenerationRequest> FourSamplings(const GenerationRequest& request) {
@@ -43,7 +50,7 @@ TEST_P(DrafterGrid, IdsEqualPlainAtEveryDraftLengthB01) {
     ASSERT_FALSE(plain.tokens.empty());
     ExpectSameOutput(plain, Generate(*engine, sampling));
     for (int32_t draft_max : kDraftLengths) {
-      for (const char* drafter : {"draft", "lookup", "junk"}) {
+      for (const char* drafter : kAllDrafters) {
         SCOPED_TRACE(std::string(drafter) + " K=" + std::to_string(draft_max));
         ExpectSameOutput(plain, Generate(*engine, WithDrafter(sampling, drafter, draft_max)));
       }
@@ -83,6 +90,42 @@ TEST(DrafterIdentity, OtherArchitecturesAndFormatsB01) {
       }
     }
   }
+}
+
+TEST(DrafterIdentity, TreesOfTwoToThirtyTwoNodes) {
+  auto engine = MakeTinyEngine({.draft = "close", .threads = 2, .prefill_chunk = 7});
+  int64_t wide_accepted = 0;
+  for (const GenerationRequest& sampling : FourSamplings(TinyRequest(TinyPrompt(13, 5)))) {
+    const GenerationResult plain = Generate(*engine, sampling);
+    for (int32_t nodes : {2, 5, 8, 16, 32}) {
+      for (int32_t width : {2, 4}) {
+        for (const char* drafter : kAllDrafters) {
+          SCOPED_TRACE(fmt::format("{} {} nodes width {}", drafter, nodes, width));
+          GenerationRequest request = WithDrafter(sampling, drafter, nodes);
+          request.draft.draft_width = width;
+          const GenerationResult result = Generate(*engine, request);
+          ExpectSameOutput(plain, result);
+          wide_accepted += result.stats.accepted;
+        }
+      }
+    }
+  }
+  EXPECT_GT(wide_accepted, 100);
+}
+
+TEST(DrafterIdentity, EarlierOutputsOfTheSuffixStoreChangeNothing) {
+  auto plain_engine = MakeTinyEngine();
+  auto engine = MakeTinyEngine({.suffix_store_bytes = 1 << 20});
+  int64_t first = 0, again = 0;
+  for (int32_t round = 0; round < 2; ++round) {
+    for (const GenerationRequest& sampling : FourSamplings(TinyRequest(TinyPrompt(13, 6)))) {
+      const GenerationResult plain = Generate(*plain_engine, sampling);
+      const GenerationResult result = Generate(*engine, WithDrafter(sampling, "suffix", 8));
+      ExpectSameOutput(plain, result);
+      (round == 0 ? first : again) += result.stats.accepted;
+    }
+  }
+  EXPECT_GT(again, first);  // the second time the store knows the answer
 }
 
 TEST(DrafterIdentity, PromptLengthsAroundThePrefillChunkB03) {

@@ -77,6 +77,7 @@ std::unique_ptr<Engine> MakeTinyEngine(const TinyEngineOptions& options) {
   engine_options.draft_repack = options.draft_repack;
   engine_options.draft_head = options.draft_head;
   engine_options.draft_head_tokens = options.draft_head_tokens;
+  engine_options.suffix_store_bytes = options.suffix_store_bytes;
   auto engine = Engine::Create(engine_options);
   if (!engine.ok()) {
     std::fprintf(stderr, "%s\n", engine.status().ToString().c_str());

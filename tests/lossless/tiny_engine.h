@@ -34,6 +34,7 @@ struct TinyEngineOptions {
   DraftRepack draft_repack = DraftRepack::kAuto;
   DraftHead draft_head = DraftHead::kAuto;
   int32_t draft_head_tokens = 0;
+  int64_t suffix_store_bytes = 0;
 };
 // Aborts the test program when the engine cannot be made.
 std::unique_ptr<Engine> MakeTinyEngine(const TinyEngineOptions& options = {});

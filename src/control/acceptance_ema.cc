@@ -1,0 +1,80 @@
+#include "control/acceptance_ema.h"
+
+#include <algorithm>
+
+namespace tahmin {
+namespace {
+
+// A count forgets with a window of about 50 of its own events: acceptance changes with the text
+// (prose to code) within a request.
+constexpr double kDecay = 0.98;
+// Events that a prior weighs. The confidence itself is a rough guess; the pooled estimate of a bin
+// is a better one for the bin at one depth.
+constexpr double kConfidenceWeight = 4;
+constexpr double kPooledWeight = 8;
+constexpr double kUnknownAcceptance = 0.6;  // of a drafter that has not drafted yet
+
+double Shrink(double accepted, double tested, double prior, double weight) {
+  return (accepted + weight * prior) / (tested + weight);
+}
+
+}  // namespace
+
+void AcceptanceEma::Add(Count* count, bool is_accepted) {
+  count->tested = kDecay * count->tested + 1;
+  count->accepted = kDecay * count->accepted + (is_accepted ? 1 : 0);
+}
+
+void AcceptanceEma::Add(int32_t depth, float confidence, bool is_accepted) {
+  const int32_t bin = ConfidenceScale::BinOf(confidence);
+  Add(&bins_[bin], is_accepted);
+  Add(&class_bins_[ClassOf(depth)][bin], is_accepted);
+  Add(&depths_[std::clamp(depth, 1, kDepths) - 1], is_accepted);
+  Add(&all_, is_accepted);
+}
+
+void AcceptanceEma::Forget(double share) {
+  const auto forget = [share](Count& count) {
+    count.tested *= 1 - share;
+    count.accepted *= 1 - share;
+  };
+  for (Count& count : bins_) forget(count);
+  for (auto& bins : class_bins_) std::for_each(bins.begin(), bins.end(), forget);
+  for (Count& count : depths_) forget(count);
+  forget(all_);
+}
+
+double AcceptanceEma::OfBin(int32_t bin) const {
+  const double middle = (bin + 0.5) / ConfidenceScale::kBins;
+  return Shrink(bins_[bin].accepted, bins_[bin].tested, middle, kConfidenceWeight);
+}
+
+double AcceptanceEma::OfBin(int32_t depth_class, int32_t bin) const {
+  const Count& count = class_bins_[depth_class][bin];
+  return Shrink(count.accepted, count.tested, OfBin(bin), kPooledWeight);
+}
+
+float AcceptanceEma::Acceptance(int32_t depth, float confidence) const {
+  ConfidenceScale scale;
+  const int32_t depth_class = ClassOf(depth);
+  for (int32_t bin = 0; bin < ConfidenceScale::kBins; ++bin) {
+    scale.acceptance[bin] = static_cast<float>(OfBin(depth_class, bin));
+  }
+  return scale.Of(confidence);
+}
+
+ConfidenceScale AcceptanceEma::Scale() const {
+  ConfidenceScale scale;
+  for (int32_t bin = 0; bin < ConfidenceScale::kBins; ++bin) {
+    scale.acceptance[bin] = static_cast<float>(OfBin(bin));
+  }
+  return scale;
+}
+
+double AcceptanceEma::AtDepth(int32_t depth) const {
+  const Count& count = depths_[std::clamp(depth, 1, kDepths) - 1];
+  const double overall = Shrink(all_.accepted, all_.tested, kUnknownAcceptance, kConfidenceWeight);
+  return Shrink(count.accepted, count.tested, overall, kConfidenceWeight);
+}
+
+}  // namespace tahmin

@@ -1,0 +1,282 @@
+#include "control/adaptive.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "control/acceptance_ema.h"
+#include "control/node_selection.h"
+
+namespace tahmin {
+namespace {
+
+constexpr double kRateDecay = 0.96;       // of R, a step
+constexpr double kFirstRateSteps = 8;     // plain steps that R starts from
+constexpr double kCostRate = 0.15;        // of a drafter's costs, a call
+constexpr double kForgetAtRequest = 0.5;  // new text: what was learnt counts half
+constexpr int64_t kInSync = 24;           // tokens to read that are read as a matter of course
+constexpr int64_t kShortestWindow = 32;   // a draft model that starts over reads at least so many
+constexpr int64_t kLongestHorizon = 256;  // tokens that a start may count on
+constexpr double kStartMargin = 1.5;      // a start must promise so many times its cost
+constexpr double kRiskShare = 0.018;      // of plain time: what trials may cost in all
+constexpr double kWindowShare = 0.25;     // of the promised saving that may go into a start
+constexpr int64_t kFirstTrialAfter = 48;  // tokens; doubles while trials fail
+constexpr int64_t kLastTrialAfter = 1024;
+constexpr int64_t kTrialAfterSuccess = 8;
+constexpr int32_t kTrialTokens = 3;
+constexpr double kKnownAfter = 6;          // tokens tested; before, chains are as long as a trial's
+constexpr double kUnknownPassShare = 0.3;  // of a plain step, for a draft pass never timed
+
+// A drafter that pays for every token.
+struct PaidState {
+  double pass_ms = 0;       // one pass with a row or two
+  double read_ms = 0;       // one more token to read in a pass
+  int64_t read_tokens = 0;  // of the sequence, as of its last call
+  int64_t pending_at_call = 0;
+  int64_t tokens_since_use = 0;
+  int64_t trial_after = kFirstTrialAfter;
+  bool is_trial = false;
+};
+
+struct Choice {
+  int32_t num_tokens = 0;
+  double worth = 0;
+  double expected = 1;  // tokens
+};
+
+class Adaptive final : public AdaptiveController {
+ public:
+  explicit Adaptive(const AdaptiveOptions& options)
+      : options_(options),
+        verify_(options.verify_cost),
+        paid_(options.drafters.size()),
+        acceptance_(options.drafters.size()) {
+    for (size_t i = 0; i < paid_.size(); ++i) paid_[i].pass_ms = options.drafters[i].pass_ms;
+  }
+
+  void BeginRequest(const RequestOutlook& outlook) override;
+  void BeginStep(const StepOutlook& outlook) override { outlook_ = outlook; }
+  DraftBudget BudgetFor(int32_t drafter, const DraftTree& so_far) override;
+  std::vector<float> AcceptanceOf(int32_t drafter, const DraftTree& own) const override;
+  std::vector<bool> Select(const DraftTree& merged, int32_t max_tokens) const override;
+  void Update(const StepStats& stats) override;
+  double VerifyMs(int32_t num_drafted) const override { return verify_.Ms(1 + num_drafted); }
+  std::vector<RowCost> VerifyCosts() const override { return verify_.Points(); }
+  double PassMs() const override;
+
+ private:
+  double PlainMs() const { return verify_.Ms(1); }
+  // R: never less than plain decoding gives.
+  double Rate() const { return std::max(rate_tokens_ / std::max(rate_ms_, 1e-9), 1 / PlainMs()); }
+  double PassMs(const PaidState& paid) const {
+    return paid.pass_ms > 0 ? paid.pass_ms : kUnknownPassShare * PlainMs();
+  }
+  double ReadMs(const PaidState& paid) const {
+    return paid.read_ms > 0 ? paid.read_ms : 0.3 * PassMs(paid);
+  }
+  // What trials may still cost, in ms.
+  double RiskLeft() const { return kRiskShare * plain_ms_ + plain_ms_ - spent_ms_; }
+  Choice BestOfTree(const DraftTree& tree, int32_t max_tokens) const;
+  Choice BestChain(int32_t drafter) const;
+  DraftBudget PaidBudget(int32_t drafter, const DraftTree& so_far);
+  DraftBudget ChainBudget(int32_t drafter, int32_t max_tokens, int64_t max_catch_up);
+  int64_t WindowOfStart(const PaidState& paid, double gain, double expected) const;
+  void LearnCosts(PaidState* paid, const DrafterStep& step, const StepStats& stats);
+
+  const AdaptiveOptions options_;
+  VerifyCost verify_;
+  std::vector<PaidState> paid_;  // by drafter; unused for free ones
+  std::vector<AcceptanceEma> acceptance_;
+  StepOutlook outlook_;
+  double rate_tokens_ = 0, rate_ms_ = 0;  // decayed sums
+  double plain_ms_ = 0, spent_ms_ = 0;    // of the request: what plain steps would have taken; did
+};
+
+double Adaptive::PassMs() const {
+  for (size_t i = 0; i < paid_.size(); ++i) {
+    if (options_.drafters[i].costs_per_token) return paid_[i].pass_ms;
+  }
+  return 0;
+}
+
+void Adaptive::BeginRequest(const RequestOutlook& outlook) {
+  plain_ms_ = spent_ms_ = 0;
+  rate_tokens_ = kFirstRateSteps;  // plain decoding, until steps say more
+  rate_ms_ = kFirstRateSteps * PlainMs();
+  const int64_t prefilled = outlook.prompt_tokens - outlook.cached_prompt_tokens;
+  for (size_t i = 0; i < paid_.size(); ++i) {
+    acceptance_[i].Forget(kForgetAtRequest);
+    PaidState& paid = paid_[i];
+    paid.read_tokens = outlook.cached_prompt_tokens;
+    paid.tokens_since_use = 0;
+    paid.trial_after = kFirstTrialAfter;
+    paid.is_trial = false;
+    // Reading is the target's prefill on a smaller model, until it has been timed.
+    if (paid.read_ms > 0 || prefilled < 16) continue;
+    paid.read_ms = outlook.prefill_ms / static_cast<double>(prefilled) * PassMs(paid) / PlainMs();
+  }
+}
+
+// The prefix of the likeliest nodes with the largest worth.
+Choice Adaptive::BestOfTree(const DraftTree& tree, int32_t max_tokens) const {
+  const std::vector<double> expected = ExpectedTokensOfPrefixes(RankBySurvival(tree));
+  const double rate = Rate();
+  Choice best{.num_tokens = 0, .worth = 1 - rate * PlainMs()};
+  const int32_t most = std::min<int32_t>(tree.size(), std::min(max_tokens, options_.max_tokens));
+  for (int32_t n = 1; n <= most; ++n) {
+    const double worth = expected[n] - rate * verify_.Ms(n + 1);
+    if (worth > best.worth) best = {n, worth, expected[n]};
+  }
+  return best;
+}
+
+// What the drafter's next chain can be expected to be worth, its own time included.
+Choice Adaptive::BestChain(int32_t drafter) const {
+  const double rate = Rate(), pass_ms = PassMs(paid_[drafter]);
+  Choice best{.num_tokens = 0, .worth = -1e9};
+  double survival = 1, expected = 1;
+  for (int32_t n = 1; n <= options_.max_tokens; ++n) {
+    survival *= acceptance_[drafter].AtDepth(n);
+    expected += survival;
+    const double worth = expected - rate * (verify_.Ms(n + 1) + n * pass_ms);
+    if (worth > best.worth) best = {n, worth, expected};
+  }
+  return best;
+}
+
+DraftBudget Adaptive::BudgetFor(int32_t drafter, const DraftTree& so_far) {
+  const AdaptiveDrafter& traits = options_.drafters[drafter];
+  if (traits.costs_per_token) return PaidBudget(drafter, so_far);
+  return {.max_tokens = options_.max_tokens,
+          .max_depth = options_.max_tokens,
+          .max_width = traits.width,
+          .scale = acceptance_[drafter].Scale()};
+}
+
+DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t max_tokens, int64_t max_catch_up) {
+  PaidState& paid = paid_[drafter];
+  paid.pending_at_call = outlook_.num_tokens - paid.read_tokens;
+  if (max_catch_up > 0) paid.pending_at_call = std::min(paid.pending_at_call, max_catch_up);
+  // One more token costs a draft pass and a row of the target's.
+  const double row_ms = (verify_.Ms(max_tokens + 1) - PlainMs()) / max_tokens;
+  const double next = std::max(acceptance_[drafter].AtDepth(2), 0.05);
+  const double min_survival = Rate() * (PassMs(paid) + row_ms) / next;
+  return {.max_tokens = max_tokens,
+          .max_depth = max_tokens,
+          .max_width = options_.drafters[drafter].width,
+          .min_survival = static_cast<float>(std::clamp(min_survival, 0.0, 0.95)),
+          .scale = acceptance_[drafter].Scale(),
+          .max_catch_up = static_cast<int32_t>(max_catch_up)};
+}
+
+// Tokens to read for a drafter that starts (again) far behind; 0: a start does not pay.
+int64_t Adaptive::WindowOfStart(const PaidState& paid, double gain, double expected) const {
+  const int64_t pending = outlook_.num_tokens - paid.read_tokens;
+  const int64_t horizon = std::min(outlook_.tokens_left, kLongestHorizon);
+  const double saved_ms = gain * (static_cast<double>(horizon) / expected) / Rate();
+  const double risk_ms = kRiskShare * PlainMs() * static_cast<double>(horizon) + RiskLeft();
+  const double may_cost_ms =
+      std::max(kWindowShare * saved_ms, std::min(risk_ms, saved_ms / kStartMargin));
+  const int64_t window = std::min(pending, static_cast<int64_t>(may_cost_ms / ReadMs(paid)));
+  return window >= std::min(pending, kShortestWindow) ? window : 0;
+}
+
+DraftBudget Adaptive::PaidBudget(int32_t drafter, const DraftTree& so_far) {
+  PaidState& paid = paid_[drafter];
+  paid.is_trial = false;
+  const Choice free_choice = BestOfTree(so_far, options_.max_tokens);
+  const Choice chain = BestChain(drafter);
+  const double gain = chain.worth - free_choice.worth;
+  const int64_t pending = outlook_.num_tokens - paid.read_tokens;
+  // It may turn out better than its average: it stops by itself where it does not pay.
+  const bool is_known = acceptance_[drafter].NumTested() >= kKnownAfter;
+  const int32_t most =
+      std::min(options_.max_tokens, is_known ? 2 * chain.num_tokens + 1 : kTrialTokens);
+  const bool is_in_sync = pending <= kInSync;
+  if (is_in_sync &&
+      gain > Rate() * ReadMs(paid) * static_cast<double>(std::max<int64_t>(0, pending - 2))) {
+    return ChainBudget(drafter, most, 0);
+  }
+  if (!is_in_sync && gain > 0) {
+    const int64_t window = WindowOfStart(paid, gain, chain.expected);
+    if (window > 0) return ChainBudget(drafter, most, window);
+  }
+  const double trial_ms = ReadMs(paid) * static_cast<double>(std::min(pending, kShortestWindow)) +
+                          kTrialTokens * PassMs(paid);
+  if (gain <= 0 && paid.tokens_since_use >= paid.trial_after && trial_ms < RiskLeft()) {
+    paid.is_trial = true;
+    return ChainBudget(drafter, kTrialTokens, std::min(pending, kShortestWindow));
+  }
+  return {};
+}
+
+std::vector<float> Adaptive::AcceptanceOf(int32_t drafter, const DraftTree& own) const {
+  std::vector<float> acceptance(own.nodes.size());
+  std::vector<int32_t> depth(own.nodes.size());
+  for (int32_t i = 0; i < own.size(); ++i) {
+    const int32_t parent = own.nodes[i].parent;
+    depth[i] = parent == kRoot ? 1 : depth[parent] + 1;
+    acceptance[i] = acceptance_[drafter].Acceptance(depth[i], own.nodes[i].confidence);
+  }
+  return acceptance;
+}
+
+std::vector<bool> Adaptive::Select(const DraftTree& merged, int32_t max_tokens) const {
+  const Choice best = BestOfTree(merged, max_tokens);
+  return KeepBest(merged, RankBySurvival(merged), best.num_tokens, max_tokens);
+}
+
+void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepStats& stats) {
+  if (!step.was_called) {
+    paid->tokens_since_use += stats.num_committed;
+    return;
+  }
+  const int32_t passes = step.num_proposed;
+  const int64_t extra = std::max<int64_t>(0, paid->pending_at_call - 2);
+  if (extra == 0) {
+    const double pass_ms = step.draft_ms / std::max(1, passes);
+    paid->pass_ms =
+        paid->pass_ms > 0 ? paid->pass_ms + kCostRate * (pass_ms - paid->pass_ms) : pass_ms;
+  } else if (extra >= 8) {
+    const double read_ms =
+        std::max(0.0, step.draft_ms - passes * PassMs(*paid)) / static_cast<double>(extra);
+    paid->read_ms = paid->read_ms > 0 ? 0.5 * (paid->read_ms + read_ms) : read_ms;
+  }
+  int64_t accepted = 0;
+  for (const NodeOutcome& outcome : step.outcomes) accepted += outcome.is_accepted ? 1 : 0;
+  paid->read_tokens =
+      stats.num_tokens + std::min<int64_t>(accepted, std::max(0, step.num_proposed - 1));
+  paid->tokens_since_use = 0;
+}
+
+void Adaptive::Update(const StepStats& stats) {
+  verify_.Add(1 + stats.num_drafted, stats.verify_ms);
+  rate_tokens_ = kRateDecay * rate_tokens_ + stats.num_committed;
+  rate_ms_ = kRateDecay * rate_ms_ + stats.total_ms;
+  plain_ms_ += PlainMs() * stats.num_committed;
+  spent_ms_ += stats.total_ms;
+  for (size_t i = 0; i < stats.drafters.size(); ++i) {
+    const DrafterStep& step = stats.drafters[i];
+    for (const NodeOutcome& outcome : step.outcomes) {
+      acceptance_[i].Add(outcome.depth, outcome.confidence, outcome.is_accepted);
+    }
+    if (!options_.drafters[i].costs_per_token) continue;
+    LearnCosts(&paid_[i], step, stats);
+    if (!step.was_called) continue;
+    PaidState& paid = paid_[i];
+    if (!paid.is_trial) {
+      paid.trial_after = kFirstTrialAfter;
+    } else if (step.num_proposed > 0 && step.outcomes.front().is_accepted) {
+      paid.trial_after = kTrialAfterSuccess;
+    } else {
+      paid.trial_after = std::clamp(2 * paid.trial_after, kFirstTrialAfter, kLastTrialAfter);
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<AdaptiveController> MakeAdaptiveController(const AdaptiveOptions& options) {
+  return std::make_unique<Adaptive>(options);
+}
+
+}  // namespace tahmin

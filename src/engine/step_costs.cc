@@ -1,0 +1,121 @@
+#include "engine/step_costs.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/status_macros.h"
+#include "engine/stopwatch.h"
+#include "kv/kv_cache.h"
+
+namespace tahmin {
+namespace {
+
+constexpr size_t kMostFileBytes = 1 << 20;
+// T(5) stands for the slope; between and beyond, the first steps correct it.
+constexpr int32_t kSlopeRows = 5;
+
+nlohmann::json ReadObject(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostFileBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? object : nlohmann::json::object();
+}
+
+bool IsTime(const nlohmann::json& value) {
+  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
+}
+
+}  // namespace
+
+absl::StatusOr<double> MeasurePassMs(const Model& model, int32_t rows, KvType kv_type,
+                                     ThreadPool& pool) {
+  KvCache cache(model.MakeKvShape(kv_type));
+  TAHMIN_ASSIGN_OR_RETURN(const int32_t sequence, cache.AddSequence(rows));
+  TAHMIN_ASSIGN_OR_RETURN(const auto scratch, model.CreateScratch(rows, rows, pool));
+  std::vector<int32_t> tokens(rows);
+  // Any ids do; different ones, so that their embeddings are read from different places.
+  for (int32_t i = 0; i < rows; ++i) tokens[i] = (i * 97 + 13) % model.config().vocab_size;
+  double ms = 0;
+  for (int32_t round = 0; round < 2; ++round) {
+    TAHMIN_RETURN_IF_ERROR(cache.Reserve(sequence, rows));
+    TokenBatch batch;
+    batch.AppendChain(sequence, tokens.data(), rows, true);
+    const Stopwatch watch;
+    model.Forward(batch, cache, *scratch, pool);
+    ms = watch.ElapsedMs();
+    cache.Rollback(sequence);
+  }
+  return ms;
+}
+
+absl::StatusOr<StepCosts> MeasureStepCosts(const Model& model, const Model* draft_model,
+                                           KvType kv_type, ThreadPool& pool) {
+  StepCosts costs;
+  for (int32_t rows : {1, kSlopeRows}) {
+    TAHMIN_ASSIGN_OR_RETURN(const double ms, MeasurePassMs(model, rows, kv_type, pool));
+    costs.verify.push_back({rows, ms});
+  }
+  if (draft_model != nullptr) {
+    TAHMIN_ASSIGN_OR_RETURN(costs.draft_pass_ms, MeasurePassMs(*draft_model, 1, kv_type, pool));
+  }
+  return costs;
+}
+
+absl::StatusOr<StepCosts> ReadStepCosts(const std::string& path, const std::string& key) {
+  const nlohmann::json object = ReadObject(path);
+  const auto unknown = absl::NotFoundError(fmt::format("{} holds no usable costs", path));
+  if (!object.contains(key) || !object[key].is_object()) return unknown;
+  const nlohmann::json& entry = object[key];
+  if (!entry.contains("rows") || !entry.contains("ms") || !entry.contains("draft_pass_ms")) {
+    return unknown;
+  }
+  const nlohmann::json &rows = entry["rows"], &ms = entry["ms"];
+  if (!rows.is_array() || !ms.is_array() || rows.empty() || rows.size() != ms.size()) {
+    return unknown;
+  }
+  if (!IsTime(entry["draft_pass_ms"])) return unknown;
+  StepCosts costs{.verify = {}, .draft_pass_ms = entry["draft_pass_ms"].get<double>()};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].is_number_integer() || !IsTime(ms[i]) || ms[i].get<double>() == 0) return unknown;
+    const int64_t count = rows[i].get<int64_t>();
+    const int64_t least = i == 0 ? 1 : costs.verify.back().rows + 1;
+    if (count < least || count > VerifyCost::kMaxRows || (i == 0 && count != 1)) return unknown;
+    costs.verify.push_back({static_cast<int32_t>(count), ms[i].get<double>()});
+  }
+  return costs;
+}
+
+absl::Status WriteStepCosts(const std::string& path, const std::string& key,
+                            const StepCosts& costs) {
+  nlohmann::json object = ReadObject(path);
+  nlohmann::json rows = nlohmann::json::array(), ms = nlohmann::json::array();
+  for (const RowCost& point : costs.verify) {
+    rows.push_back(point.rows);
+    ms.push_back(point.ms);
+  }
+  object[key] = {{"rows", rows}, {"ms", ms}, {"draft_pass_ms", costs.draft_pass_ms}};
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  const std::string temporary = fmt::format("{}.{}.part", path, getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file << object.dump(1) << '\n';
+    if (!file.flush()) return absl::UnavailableError(fmt::format("cannot write {}", temporary));
+  }
+  std::filesystem::rename(temporary, path, error);
+  if (error) return absl::UnavailableError(fmt::format("cannot write {}", path));
+  return absl::OkStatus();
+}
+
+}  // namespace tahmin
