@@ -15,10 +15,11 @@ constexpr double kCostRate = 0.15;        // of a drafter's costs, a call
 constexpr double kForgetAtRequest = 0.5;  // new text: what was learnt counts half
 constexpr int64_t kInSync = 24;           // tokens to read that are read as a matter of course
 constexpr int64_t kShortestWindow = 32;   // a draft model that starts over reads at least so many
-constexpr int64_t kLongestHorizon = 256;  // tokens that a start may count on
+constexpr int64_t kShortestHorizon = 16;  // tokens that a start may count on
+constexpr int64_t kLongestHorizon = 256;
 constexpr double kStartMargin = 1.5;      // a start must promise so many times its cost
 constexpr double kRiskShare = 0.018;      // of plain time: what trials may cost in all
-constexpr double kWindowShare = 0.25;     // of the promised saving that may go into a start
+constexpr double kWindowShare = 0.4;      // of the promised saving that may go into a start
 constexpr int64_t kFirstTrialAfter = 48;  // tokens; doubles while trials fail
 constexpr int64_t kLastTrialAfter = 1024;
 constexpr int64_t kTrialAfterSuccess = 8;
@@ -87,6 +88,7 @@ class Adaptive final : public AdaptiveController {
   std::vector<PaidState> paid_;  // by drafter; unused for free ones
   std::vector<AcceptanceEma> acceptance_;
   StepOutlook outlook_;
+  int64_t prompt_tokens_ = 0;
   double rate_tokens_ = 0, rate_ms_ = 0;  // decayed sums
   double plain_ms_ = 0, spent_ms_ = 0;    // of the request: what plain steps would have taken; did
 };
@@ -99,6 +101,7 @@ double Adaptive::PassMs() const {
 }
 
 void Adaptive::BeginRequest(const RequestOutlook& outlook) {
+  prompt_tokens_ = outlook.prompt_tokens;
   plain_ms_ = spent_ms_ = 0;
   rate_tokens_ = kFirstRateSteps;  // plain decoding, until steps say more
   rate_ms_ = kFirstRateSteps * PlainMs();
@@ -171,7 +174,11 @@ DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t max_tokens, int64_t m
 // Tokens to read for a drafter that starts (again) far behind; 0: a start does not pay.
 int64_t Adaptive::WindowOfStart(const PaidState& paid, double gain, double expected) const {
   const int64_t pending = outlook_.num_tokens - paid.read_tokens;
-  const int64_t horizon = std::min(outlook_.tokens_left, kLongestHorizon);
+  // How long an answer gets is not known; that it goes on about as long as it has been is the
+  // usual guess, and keeps short answers from paying for a start.
+  const int64_t generated = outlook_.num_tokens - prompt_tokens_;
+  const int64_t horizon =
+      std::min(outlook_.tokens_left, std::clamp(generated, kShortestHorizon, kLongestHorizon));
   const double saved_ms = gain * (static_cast<double>(horizon) / expected) / Rate();
   const double risk_ms = kRiskShare * PlainMs() * static_cast<double>(horizon) + RiskLeft();
   const double may_cost_ms =
