@@ -59,9 +59,8 @@ absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   if (request.options.num_logprobs > 0 && !flags.use_json && flags.json_file.empty()) {
     return UsageError("--logprobs appear in JSON only: add --json or --json-file");
   }
-  if (!flags.use_chat && flags.chat.IsUsed()) {
+  if (!flags.use_chat && flags.chat.IsUsed())
     return UsageError("--system and --chat-template need --chat");
-  }
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   if (flags.use_json && flags.use_color) return UsageError("--color and --json exclude each other");
   return request;
