@@ -237,10 +237,12 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
     paid->tokens_since_use += stats.num_committed;
     return;
   }
+  paid->tokens_since_use = 0;
+  if (step.num_proposed == 0) return;  // it could not draft: nothing to learn from its time
   const int32_t passes = step.num_proposed;
   const int64_t extra = std::max<int64_t>(0, paid->pending_at_call - 2);
   if (extra == 0) {
-    const double pass_ms = step.draft_ms / std::max(1, passes);
+    const double pass_ms = step.draft_ms / passes;
     paid->pass_ms =
         paid->pass_ms > 0 ? paid->pass_ms + kCostRate * (pass_ms - paid->pass_ms) : pass_ms;
   } else if (extra >= 8) {
@@ -250,9 +252,7 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
   }
   int64_t accepted = 0;
   for (const NodeOutcome& outcome : step.outcomes) accepted += outcome.is_accepted ? 1 : 0;
-  paid->read_tokens =
-      stats.num_tokens + std::min<int64_t>(accepted, std::max(0, step.num_proposed - 1));
-  paid->tokens_since_use = 0;
+  paid->read_tokens = stats.num_tokens + std::min<int64_t>(accepted, step.num_proposed - 1);
 }
 
 void Adaptive::Update(const StepStats& stats) {

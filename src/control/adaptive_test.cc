@@ -249,6 +249,27 @@ TEST(AdaptiveController, SameTraceSameChoices) {
   EXPECT_EQ(Simulation(world, 3).Run(100, 500).rows, Simulation(world, 3).Run(100, 500).rows);
 }
 
+// A draft model whose context is full gives nothing and takes no time: that says nothing about what
+// its passes cost.
+TEST(AdaptiveController, SilenceIsNotCheapness) {
+  const auto controller = MakeAdaptiveController(
+      {.drafters = {{.costs_per_token = true, .pass_ms = 20}}, .verify_cost = {{1, 80}, {5, 96}}});
+  controller->BeginRequest({.prompt_tokens = 20, .prefill_ms = 100});
+  StepStats silent;
+  silent.num_tokens = 21;
+  silent.num_committed = 1;
+  silent.verify_ms = silent.total_ms = 80;
+  silent.drafters.resize(1);
+  silent.drafters[0].was_called = true;
+  silent.drafters[0].draft_ms = 0.001;
+  for (int32_t step = 0; step < 50; ++step) {
+    controller->BeginStep({.num_tokens = silent.num_tokens, .tokens_left = 100});
+    controller->BudgetFor(0, {});
+    controller->Update(silent);
+  }
+  EXPECT_EQ(controller->PassMs(), 20);
+}
+
 TEST(AdaptiveController, LearnsThatPassesGotDearer) {
   // Told T(5) = 96 at first; in truth rows are dear, and 0.5 does not pay for them.
   World told = BandwidthBound();
