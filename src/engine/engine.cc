@@ -138,15 +138,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   TAHMIN_ASSIGN_OR_RETURN(state.kv_handle, state.cache->AddSequence(state.context_tokens));
   TAHMIN_RETURN_IF_ERROR(state.EnsureScratch(
       std::max(options.prefill_chunk, options.draft.draft_max + 1), options.draft.draft_max + 1));
-  if (!has_draft) return engine;
   const DraftLoading loading = PlanDraftLoading(options);
   if (loading.is_shared) {
     state.draft_model = state.model;
-    return engine;
+  } else if (has_draft) {
+    TAHMIN_ASSIGN_OR_RETURN(
+        state.draft_model,
+        LoadModel(state.draft_file, "draft", loading.approximation, progress, *state.pool));
   }
-  TAHMIN_ASSIGN_OR_RETURN(
-      state.draft_model,
-      LoadModel(state.draft_file, "draft", loading.approximation, progress, *state.pool));
+  TAHMIN_RETURN_IF_ERROR(state.PrepareAuto());
   return engine;
 }
 

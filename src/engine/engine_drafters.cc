@@ -156,6 +156,14 @@ absl::Status Engine::State::EnsureAdaptive(const std::vector<const DrafterRow*>&
   return absl::OkStatus();
 }
 
+absl::Status Engine::State::PrepareAuto() {
+  if (options.draft.drafter != kAuto) return absl::OkStatus();
+  TAHMIN_ASSIGN_OR_RETURN(const std::vector<const DrafterRow*> rows,
+                          ParseDrafterList(kAuto, {.has_draft_model = draft_model != nullptr,
+                                                   .has_datastore = datastore != nullptr}));
+  return EnsureAdaptive(rows, options.draft);
+}
+
 std::string Engine::State::StepCostsKey() const {
   const auto name_of = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
   std::error_code error;

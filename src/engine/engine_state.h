@@ -69,6 +69,8 @@ struct Engine::State {
   // Of "auto", for these rows; measures the costs of a step, or reads them, when it is made.
   absl::Status EnsureAdaptive(const std::vector<const DrafterRow*>& rows,
                               const DraftOptions& draft);
+  // The same at load, so that the first request does not wait for it, where "auto" is announced.
+  absl::Status PrepareAuto();
   std::string StepCostsKey() const;
   // What the controller has learnt goes to options.step_costs_path, if there is one.
   absl::Status SaveStepCosts() const;
