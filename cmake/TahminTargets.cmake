@@ -57,11 +57,30 @@ endif()
 # Builds all tests with the label unit, which is what the sanitizer presets run.
 add_custom_target(unit_tests)
 
+# Sanitizer builds read the headers that nearly every file includes once for all libraries: a third of
+# the time of a file. The release and the clang build read each file's own includes, so that none is
+# forgotten.
+function(tahmin_precompile_library_headers target)
+  if(NOT TAHMIN_SANITIZER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  get_property(headers_from GLOBAL PROPERTY TAHMIN_LIBRARY_HEADERS_FROM)
+  if(headers_from)
+    target_precompile_headers(${target} REUSE_FROM ${headers_from})
+  else()
+    target_precompile_headers(${target} PRIVATE
+      <absl/status/status.h> <absl/status/statusor.h> <fmt/format.h> <algorithm> <cstdint> <filesystem> <functional>
+      <memory> <optional> <span> <string> <string_view> <unordered_map> <utility> <vector>)
+    set_property(GLOBAL PROPERTY TAHMIN_LIBRARY_HEADERS_FROM ${target})
+  endif()
+endfunction()
+
 function(tahmin_library folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   if(ARG_SOURCES)
     add_library(tahmin_${folder} STATIC ${ARG_SOURCES})
     target_link_libraries(tahmin_${folder} PUBLIC tahmin_options ${ARG_DEPENDS})
+    tahmin_precompile_library_headers(tahmin_${folder})
   else()
     add_library(tahmin_${folder} INTERFACE)
     target_link_libraries(tahmin_${folder} INTERFACE tahmin_options ${ARG_DEPENDS})
@@ -136,5 +155,5 @@ function(tahmin_threaded_test name)
 endfunction()
 
 function(tahmin_isa_source file)
-  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${ARGN}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
