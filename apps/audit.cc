@@ -1,6 +1,7 @@
 // tahmin audit: proves on your model, prompts and options that speculation does not change the
 // text.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

@@ -1,5 +1,6 @@
 #include "apps/audit_grid.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "apps/command.h"

@@ -1,7 +1,6 @@
 // The flags of `tahmin audit`, and the prompts and settings that they ask for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,10 @@
 #include "apps/model_options.h"
 #include "apps/prompt_file.h"
 #include "engine/identity_audit.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

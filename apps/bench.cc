@@ -1,13 +1,19 @@
 // tahmin bench: drafters against plain decoding on a prompt file.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 
+#include "apps/bench_html.h"
 #include "apps/bench_report.h"
 #include "apps/bench_settings.h"
 #include "apps/command.h"
+#include "apps/draft_options.h"
 #include "apps/engine_loading.h"
 #include "apps/json_output.h"
+#include "apps/output_file.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
@@ -23,7 +29,10 @@ constexpr char kExamples[] = R"(Examples:
   tahmin bench -m model.gguf --prompts bench/prompts/prompts.jsonl --drafters lookup
   tahmin bench -m target.gguf -md draft.gguf --prompts prompts.jsonl --drafters draft@3,draft@5,lookup@8 --rounds 3 --json
 
+  tahmin bench -m model.gguf --prompts prompts.jsonl --drafters none,auto --rounds 5 --report bench.html
+
 Each round runs plain decoding and every drafter (NAME or NAME@K, K draft tokens) on the same prompt, in alternating order.
+The drafter none is plain decoding a second time: its speed-up shows what the machine's noise alone does.
 Token ids are compared before a time counts; exit code 1 when any differ. Default: temperature 0, 128 tokens, the
 first turn in the model's chat template. --json prints one line a run: id, group, drafter, round, ids_hash (XXH64 of the
 int32 ids), identical, generated_tokens, decode_ms, draft_ms, speedup (null when not identical), tokens_per_second, tokens_per_step,
@@ -37,6 +46,31 @@ absl::Status WarmUp(Engine& engine, const std::vector<int32_t>& prompt,
   return BenchPrompt(engine, prompt, brief, [] {}).status();
 }
 
+// The table unless there is JSON on stdout, and the page where one is asked for.
+absl::Status WriteReports(const BenchFlags& flags, const EngineOptions& options, Engine& engine,
+                          const std::vector<PromptRuns>& runs, std::optional<OutputFile>& page) {
+  TAHMIN_ASSIGN_OR_RETURN(
+      const GroupCurves curves,
+      MeasureGroupCurves(engine, runs, options.kv_type, [](int64_t done, int64_t total) {
+        ShowProgress("measuring T(n)", done, total);
+      }));
+  const std::vector<BenchCell> cells = SummarizeBench(runs, curves);
+  if (!flags.use_json) PrintBenchReport(cells);
+  if (!page) return absl::OkStatus();
+  const auto name = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  const BenchHeading heading = {.target = name(options.model_path),
+                                .draft = name(options.draft_model_path),
+                                .isa = std::string(kernels::IsaName(kernels::ActiveIsa())),
+                                .num_threads = engine.num_threads(),
+                                .rounds = flags.rounds,
+                                .max_tokens = flags.max_tokens,
+                                .temperature = flags.temperature};
+  page->Write(BenchPage(heading, cells, curves));
+  return page->Commit();
+}
+
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   BenchOptions options;
   options.rounds = flags.rounds;
@@ -44,12 +78,19 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   options.generation.sampling.temperature = flags.temperature;
   TAHMIN_RETURN_IF_ERROR(ValidateSamplingOptions(options.generation.sampling, INT32_MAX));
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
+  TAHMIN_ASSIGN_OR_RETURN(options.generation.acceptance, ParseAcceptance(flags.accept));
+  const bool has_own_text = options.generation.acceptance == AcceptanceRuleKind::kRejection &&
+                            flags.temperature > 0;  // each drafter another draw
   TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeBenchSettings(flags));
   TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
   TAHMIN_ASSIGN_OR_RETURN(const auto prompts,
                           SelectPrompts(all, flags.groups, flags.per_group, flags.limit));
   TAHMIN_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                           MakeBenchEngineOptions(flags, options.settings));
+  std::optional<OutputFile> page;
+  if (!flags.report_path.empty()) {
+    TAHMIN_ASSIGN_OR_RETURN(page, OutputFile::Open("--report", flags.report_path));
+  }
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(engine_options));
   fmt::print(stderr, "isa {}, {} threads, {} prompts, {} rounds\n",
              kernels::IsaName(kernels::ActiveIsa()), engine->num_threads(), prompts.size(),
@@ -68,7 +109,7 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
                               ShowProgress("benchmarking", ++done, total);
                             }));
     for (const BenchRun& run : runs) {
-      all_identical = all_identical && run.is_identical;
+      all_identical = all_identical && (run.is_identical || has_own_text);
       if (run.stats.draft_context_full_steps > fullest.draft_context_full_steps)
         fullest = run.stats;
       if (flags.use_json)
@@ -77,7 +118,9 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
     std::fflush(stdout);
     report.push_back({prompt.id, prompt.group, std::move(runs)});
   }
-  if (!flags.use_json) PrintBenchReport(report);
+  if (!flags.use_json || page) {
+    TAHMIN_RETURN_IF_ERROR(WriteReports(flags, engine_options, *engine, report, page));
+  }
   NoteFullDraftContext(fullest, engine->draft_context_tokens());
   return all_identical;
 }
@@ -88,37 +131,8 @@ void AddBenchCommand(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
       app.add_subcommand("bench", "Time drafters against plain decoding on a prompt file");
-  flags->model.AddTo(*command);
-  command
-      ->add_option("--prompts", flags->prompts_path, "prompt file (JSON lines: id, group, turns)")
-      ->required()
-      ->type_name("FILE");
-  command->add_option(
-      "--drafters", flags->drafters,
-      "NAME or NAME@K, separated by commas. Default: draft (with a draft model) and lookup");
-  command->add_option("--draft-max", flags->draft_max, "K where --drafters does not say it")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 256));
-  command->add_option("--rounds", flags->rounds, "rounds of each prompt")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--groups", flags->groups, "only these groups, separated by commas");
-  command
-      ->add_option("--per-group", flags->per_group,
-                   "at most this many prompts of each group; 0: all")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
-  command->add_option("--limit", flags->limit, "at most this many prompts; 0: all")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
-  command->add_option("-n,--predict", flags->max_tokens, "tokens a run")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--temp", flags->temperature, "temperature (seed 0)")->capture_default_str();
-  flags->chat.AddTo(*command);
-  command->add_flag("--json", flags->use_json, "print JSON lines in place of the table");
+  flags->AddTo(*command);
   command->footer(kExamples);
-  flags->command = command;
   command->callback([flags, exit_code] {
     const auto identical = Bench(*flags);
     *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());

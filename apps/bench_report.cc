@@ -2,58 +2,9 @@
 
 #include <xxhash.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-
-#include "base/median.h"
 #include "fmt/format.h"
 
 namespace tahmin::cli {
-
-namespace {
-
-double GeometricMean(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += std::log(value);
-  return std::exp(sum / static_cast<double>(values.size()));
-}
-
-// What one drafter did on the prompts of one group.
-struct Cell {
-  std::vector<double> speedups;           // one median a prompt
-  std::vector<double> tokens_per_second;  // one median a prompt
-  double lowest = INFINITY, highest = 0;  // single rounds
-  int64_t drafted = 0, accepted = 0, committed = 0, steps = 0, different = 0;
-};
-
-void AddPrompt(const PromptRuns& prompt, const std::string& group,
-               std::map<std::pair<std::string, std::string>, Cell>& cells) {
-  std::map<std::string, std::vector<double>> speedups, speeds;
-  for (const BenchRun& run : prompt.runs) {
-    Cell& cell = cells[{run.drafter, group}];
-    cell.drafted += run.stats.drafted;
-    cell.accepted += run.stats.accepted;
-    cell.steps += run.stats.steps;
-    cell.committed +=
-        static_cast<int64_t>(std::llround(run.stats.TokensPerStep() * run.stats.steps));
-    if (!run.is_identical) {
-      ++cell.different;
-      continue;
-    }
-    if (run.speedup <= 0) continue;
-    cell.lowest = std::min(cell.lowest, run.speedup);
-    cell.highest = std::max(cell.highest, run.speedup);
-    speedups[run.drafter].push_back(run.speedup);
-    speeds[run.drafter].push_back(run.stats.TokensPerSecond());
-  }
-  for (const auto& [drafter, values] : speedups) {
-    cells[{drafter, group}].speedups.push_back(Median(values));
-    cells[{drafter, group}].tokens_per_second.push_back(Median(speeds[drafter]));
-  }
-}
-
-}  // namespace
 
 nlohmann::json BenchRunToJson(const std::string& id, const std::string& group,
                               const BenchRun& run) {
@@ -78,31 +29,35 @@ nlohmann::json BenchRunToJson(const std::string& id, const std::string& group,
   return object;
 }
 
-void PrintBenchReport(const std::vector<PromptRuns>& prompts) {
-  std::map<std::pair<std::string, std::string>, Cell> cells;
-  for (const PromptRuns& prompt : prompts) {
-    AddPrompt(prompt, prompt.group, cells);
-    AddPrompt(prompt, "all", cells);
-  }
-  fmt::print("{:<12} {:<16} {:>7} {:>9} {:>15} {:>11} {:>12} {:>10} {:>9}\n", "drafter", "group",
-             "prompts", "speed-up", "single rounds", "tokens/s", "tokens/step", "accepted",
-             "different");
-  for (const auto& [key, cell] : cells) {
-    const auto& [drafter, group] = key;
-    const bool has_times = !cell.speedups.empty();
-    fmt::print(
-        "{:<12} {:<16} {:>7} {:>9} {:>15} {:>11} {:>12} {:>10} {:>9}\n", drafter, group,
-        cell.speedups.size(), has_times ? fmt::format("{:.2f}", GeometricMean(cell.speedups)) : "-",
-        has_times ? fmt::format("{:.2f} - {:.2f}", cell.lowest, cell.highest) : "-",
-        has_times ? fmt::format("{:.2f}", GeometricMean(cell.tokens_per_second)) : "-",
-        cell.steps > 0 ? fmt::format("{:.2f}", static_cast<double>(cell.committed) / cell.steps)
-                       : "-",
-        cell.drafted > 0 ? fmt::format("{:.1f} %", 100.0 * cell.accepted / cell.drafted) : "-",
-        cell.different);
+std::string FormatSpeedup(const BenchCell& cell) {
+  if (cell.num_prompts == 0) return "-";
+  return fmt::format("{:.2f} ({:.2f} - {:.2f})", cell.speedup, cell.interval.low,
+                     cell.interval.high);
+}
+
+void PrintBenchReport(const std::vector<BenchCell>& cells) {
+  static constexpr char kRow[] =
+      "{:<14} {:<16} {:>7} {:>20} {:>9} {:>6} {:>9} {:>11} {:>9} {:>9}\n";
+  fmt::print(kRow, "drafter", "group", "prompts", "speed-up (95 %)", "predicted", "worst",
+             "tokens/s", "tokens/step", "accepted", "different");
+  for (const BenchCell& cell : cells) {
+    const auto number = [](double value) {
+      return value > 0 ? fmt::format("{:.2f}", value) : std::string("-");
+    };
+    fmt::print(kRow, cell.drafter, cell.group, cell.num_prompts, FormatSpeedup(cell),
+               number(cell.predicted_speedup), number(cell.worst), number(cell.tokens_per_second),
+               number(cell.tokens_per_step),
+               cell.acceptance > 0 ? fmt::format("{:.1f} %", 100 * cell.acceptance) : "-",
+               cell.num_different);
   }
   fmt::print(
       "speed-up: geometric mean over prompts of the median over rounds, against plain decoding "
-      "(none) of the same round\n");
+      "(none) of the same "
+      "round;\nin brackets the 95 % bootstrap interval over prompts and rounds. worst: the lowest "
+      "prompt's median. "
+      "predicted:\ntokens/step over the cost of a step, out of T(n) measured at the group's "
+      "context and the time "
+      "spent drafting.\n");
 }
 
 }  // namespace tahmin::cli

@@ -1,21 +1,19 @@
-// What a run measured, as JSON, and the table that `tahmin bench` prints: drafter by group, medians
-// over rounds, geometric means over prompts.
+// What a bench measured, for scripts (one JSON line a run) and for the terminal (drafter by group).
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "engine/interleaved_bench.h"
+#include "engine/bench_summary.h"
 #include "nlohmann/json.hpp"
 
 namespace tahmin::cli {
 
-struct PromptRuns {
-  std::string id, group;
-  std::vector<BenchRun> runs;
-};
-
 nlohmann::json BenchRunToJson(const std::string& id, const std::string& group, const BenchRun& run);
-void PrintBenchReport(const std::vector<PromptRuns>& prompts);
+
+void PrintBenchReport(const std::vector<BenchCell>& cells);
+
+// "1.43 (1.31 - 1.55)"; "-" where no time counts.
+std::string FormatSpeedup(const BenchCell& cell);
 
 }  // namespace tahmin::cli

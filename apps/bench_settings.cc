@@ -1,5 +1,6 @@
 #include "apps/bench_settings.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +14,47 @@
 
 namespace tahmin::cli {
 
+void BenchFlags::AddTo(CLI::App& app_command) {
+  command = &app_command;
+  model.AddTo(app_command);
+  app_command.add_option("--prompts", prompts_path, "prompt file (JSON lines: id, group, turns)")
+      ->required()
+      ->type_name("FILE");
+  app_command.add_option("--drafters", drafters,
+                         "NAME or NAME@K, separated by commas. Default: auto, draft (with a draft "
+                         "model), suffix, lookup, recycling");
+  app_command.add_option("--draft-max", draft_max, "K where --drafters does not say it")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  app_command.add_option("--rounds", rounds, "rounds of each prompt")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app_command.add_option("--groups", groups, "only these groups, separated by commas");
+  app_command
+      .add_option("--per-group", per_group, "at most this many prompts of each group; 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  app_command.add_option("--limit", limit, "at most this many prompts; 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  app_command.add_option("-n,--predict", max_tokens, "tokens a run")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app_command.add_option("--temp", temperature, "temperature (seed 0)")->capture_default_str();
+  app_command
+      .add_option(
+          "--accept", accept,
+          "acceptance rule: keyed, or rejection, whose text is another draw of the same "
+          "distribution at a temperature above 0: acceptance is reported, times are not compared")
+      ->capture_default_str();
+  chat.AddTo(app_command);
+  app_command
+      .add_option("--report", report_path,
+                  "write an HTML page with charts: speed-up, acceptance by depth, T(n)")
+      ->type_name("FILE");
+  app_command.add_flag("--json", use_json, "print JSON lines in place of the table");
+}
+
 absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& flags) {
   const bool has_draft_model = !flags.model.engine.draft_model_path.empty();
   const std::string list = !flags.drafters.empty() ? flags.drafters
@@ -23,18 +65,22 @@ absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& fl
     const size_t at = item.find('@');
     DraftFlags draft;
     draft.spec = item.substr(0, at);
-    if (draft.spec == "none")
-      return UsageError("--drafters: none (plain decoding) runs in any case");
-    if (item != "auto") draft.draft_max = flags.draft_max;
+    draft.accept = flags.accept;
+    const bool has_draft_max = item != "auto" && item != "none";
+    if (has_draft_max) draft.draft_max = flags.draft_max;
     if (at != std::string::npos) {
+      if (draft.spec == "none")
+        return UsageError("--drafters: none drafts nothing, so it takes no @K");
       TAHMIN_ASSIGN_OR_RETURN(const auto values, ParseIntList(fmt::format("--drafters {}", item),
                                                               item.substr(at + 1), 1, 256));
       draft.draft_max = values[0];
     }
-    BenchSetting setting{.name = item, .draft = {}};
+    // Plain decoding runs in any case; asked for, it runs a second time.
+    BenchSetting setting{.name = item == "none" ? "none again" : item, .draft = {}};
     TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine, "--drafters"));
-    const bool is_repeated = std::any_of(settings.begin(), settings.end(),
-                                         [&](const auto& other) { return other.name == item; });
+    const bool is_repeated = std::any_of(settings.begin(), settings.end(), [&](const auto& other) {
+      return other.name == setting.name;
+    });
     if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
     settings.push_back(std::move(setting));
   }
@@ -46,8 +92,8 @@ absl::StatusOr<EngineOptions> MakeBenchEngineOptions(const BenchFlags& flags,
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   bool list_says_every_draft_max = true, uses_draft_model = false;
   for (const BenchSetting& setting : settings) {
-    list_says_every_draft_max &=
-        setting.name == "auto" || setting.name.find('@') != std::string::npos;
+    list_says_every_draft_max &= setting.name == "auto" || setting.name == "none again" ||
+                                 setting.name.find('@') != std::string::npos;
     uses_draft_model |= UsesDraftModel(setting.draft, options);
     options.draft.draft_max = std::max(options.draft.draft_max, setting.draft.draft_max);
   }

@@ -1,7 +1,6 @@
 // The flags of `tahmin bench` and the drafters that they ask for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -10,16 +9,22 @@
 #include "apps/model_options.h"
 #include "engine/interleaved_bench.h"
 
+namespace CLI {
+class App;
+}
+
 namespace tahmin::cli {
 
 struct BenchFlags {
   const CLI::App* command = nullptr;
   ModelFlags model;
   ChatFlags chat;
-  std::string prompts_path, drafters, groups;
+  std::string prompts_path, drafters, groups, report_path, accept = "keyed";
   int32_t rounds = 3, per_group = 0, limit = 0, draft_max = 4, max_tokens = 128;
   float temperature = 0.0f;
   bool use_json = false;
+
+  void AddTo(CLI::App& app_command);
 };
 
 absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& flags);

@@ -1,5 +1,6 @@
 // tahmin chat: an interactive conversation that streams, and prefills only what is new.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <random>
 #include <string>
@@ -47,7 +48,7 @@ absl::StatusOr<GenerationRequest> MakeRequest(const ChatCommandFlags& flags) {
   if (flags.talk.use_json && flags.talk.use_color)
     return UsageError("--color and --json exclude each other");
   TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine));
-  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
+  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, ParseAcceptance(flags.draft.accept));
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   return request;
 }

@@ -3,9 +3,11 @@
 // everything else to stderr.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

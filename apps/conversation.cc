@@ -1,5 +1,6 @@
 #include "apps/conversation.h"
 
+#include <CLI/CLI.hpp>
 #include "apps/command.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"

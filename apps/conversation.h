@@ -1,7 +1,6 @@
 // A conversation as the model's chat template renders it: messages in, prompt tokens out.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,10 @@
 #include "absl/status/statusor.h"
 #include "tahmin/engine.h"
 #include "tokenizer/chat_template.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

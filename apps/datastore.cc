@@ -2,6 +2,7 @@
 // what is in one.
 
 #include "draft/datastore.h"
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "apps/draft_options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "apps/command.h"
@@ -118,7 +119,7 @@ absl::StatusOr<DraftOptions> DraftFlags::Resolve(const EngineOptions& engine,
   return options;
 }
 
-absl::StatusOr<AcceptanceRuleKind> DraftFlags::ResolveAcceptance() const {
+absl::StatusOr<AcceptanceRuleKind> ParseAcceptance(const std::string& accept) {
   if (accept == "keyed") return AcceptanceRuleKind::kKeyed;
   if (accept == "rejection") return AcceptanceRuleKind::kRejection;
   return UsageError(fmt::format("--accept: expected keyed or rejection, found '{}'", accept));

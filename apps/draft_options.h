@@ -1,12 +1,15 @@
 // The options of the drafter and of the acceptance rule.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "tahmin/options.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 
@@ -21,8 +24,9 @@ struct DraftFlags {
   // `engine` says which files there are; `flag` is what messages call --spec.
   absl::StatusOr<DraftOptions> Resolve(const EngineOptions& engine,
                                        const std::string& flag = "--spec") const;
-  absl::StatusOr<AcceptanceRuleKind> ResolveAcceptance() const;
 };
+
+absl::StatusOr<AcceptanceRuleKind> ParseAcceptance(const std::string& accept);  // of --accept
 
 // Whether any of the drafters guesses with the draft model.
 bool UsesDraftModel(const DraftOptions& draft, const EngineOptions& engine);

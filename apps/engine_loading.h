@@ -1,11 +1,14 @@
 // From options to a loaded engine: the context that fits the files, the memory plan, the load.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "tahmin/engine.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

@@ -1,5 +1,6 @@
 #include "apps/generation_options.h"
 
+#include <CLI/CLI.hpp>
 #include <limits>
 
 #include "apps/command.h"

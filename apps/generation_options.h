@@ -1,12 +1,16 @@
 // The options of one generation: sampling, limits, log-probabilities.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "tahmin/options.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tahmin::cli {
 

@@ -1,5 +1,6 @@
 // tahmin inspect: what is in a model file, what it will take, and what this machine can do with it.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "apps/command.h"

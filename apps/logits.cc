@@ -1,6 +1,7 @@
 // tahmin logits: the target's raw logits for given ids, through the same Forward pass and KV cache
 // as decoding.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>

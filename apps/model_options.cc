@@ -1,5 +1,6 @@
 #include "apps/model_options.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "apps/command.h"

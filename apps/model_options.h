@@ -2,11 +2,14 @@
 // options is added to a subcommand and read after parsing.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "tahmin/options.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

@@ -1,5 +1,6 @@
 #include "apps/option_effects.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 

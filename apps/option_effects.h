@@ -1,12 +1,15 @@
 // Options that were given and change nothing in this run: said on stderr, never dropped in silence.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "tahmin/engine.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tahmin::cli {
 

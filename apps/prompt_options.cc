@@ -1,5 +1,6 @@
 #include "apps/prompt_options.h"
 
+#include <CLI/CLI.hpp>
 #include "apps/command.h"
 #include "apps/option_values.h"
 #include "apps/terminal.h"

@@ -1,10 +1,14 @@
 // The one prompt of a command.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tahmin::cli {
 

@@ -1,5 +1,6 @@
 // tahmin run: one prompt in, text out.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -55,7 +56,7 @@ absl::StatusOr<GenerationRequest> MakeRequest(const RunFlags& flags) {
   GenerationRequest request;
   TAHMIN_ASSIGN_OR_RETURN(request.options, flags.generation.Resolve());
   TAHMIN_ASSIGN_OR_RETURN(request.draft, flags.draft.Resolve(flags.model.engine));
-  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, flags.draft.ResolveAcceptance());
+  TAHMIN_ASSIGN_OR_RETURN(request.options.acceptance, ParseAcceptance(flags.draft.accept));
   if (request.options.num_logprobs > 0 && !flags.use_json && flags.json_file.empty()) {
     return UsageError("--logprobs appear in JSON only: add --json or --json-file");
   }

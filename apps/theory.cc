@@ -1,5 +1,6 @@
 // tahmin theory: what speculative decoding should bring, from acceptance and costs.
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // tahmin tokenize: text to ids, with the vocabulary of a model file.
 
+#include <CLI/CLI.hpp>
 #include "apps/command.h"
 #include "apps/json_output.h"
 #include "apps/model_options.h"

@@ -41,9 +41,10 @@ struct GenerationStats {
   // By depth 1, 2, ...: accepted / tested, and the counts themselves.
   std::vector<int64_t> tested_by_depth;
   std::vector<int64_t> accepted_by_depth;
-  std::vector<DrafterStats> drafters;  // those in use, in the order of calling
-  double prefill_ms = 0;               // the target's prefill
-  double ttft_ms = 0;                  // request start to first token
+  std::vector<int64_t> steps_by_drafted;  // [n]: steps that submitted n draft tokens
+  std::vector<DrafterStats> drafters;     // those in use, in the order of calling
+  double prefill_ms = 0;                  // the target's prefill
+  double ttft_ms = 0;                     // request start to first token
   double draft_ms = 0;  // everything a drafter did, its own prefill and index included
   double verify_ms = 0;
   double decode_ms = 0;  // end of the target's prefill to the last token

@@ -8,9 +8,10 @@
 namespace tahmin {
 namespace {
 
-bool HasChild(const DraftTree& draft, int32_t parent) {
+// A node that rides along for its logits is no guess.
+bool HasGuess(const DraftTree& draft, int32_t parent) {
   for (int32_t i = parent + 1; i < draft.size(); ++i) {
-    if (draft.nodes[i].parent == parent) return true;
+    if (draft.nodes[i].parent == parent && !draft.nodes[i].is_probe) return true;
   }
   return false;
 }
@@ -31,9 +32,10 @@ class KeyedMatch final : public AcceptanceRule {
       const auto position = static_cast<int64_t>(history_.size());
       const int32_t token = KeyedDraw(candidates, context.seed, position);
       path.tokens.push_back(token);
-      if (HasChild(draft, node)) ++path.num_tested;
-      node = draft.FindChild(node, token);
-      if (node < 0) return path;
+      const int32_t child = draft.FindChild(node, token);
+      if (child >= 0 || HasGuess(draft, node)) ++path.num_tested;
+      if (child < 0) return path;
+      node = child;
       path.nodes.push_back(node);
       history_.push_back(token);
     }

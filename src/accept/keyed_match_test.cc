@@ -136,6 +136,23 @@ TEST(KeyedMatch, AWrongSecondTokenEndsTheWalk) {
   EXPECT_EQ(path->num_tested, 2);
 }
 
+TEST(KeyedMatch, AProbeCountsOnlyWhereItIsAccepted) {
+  const SamplingOptions options = Options(0.9f);
+  const std::vector<int32_t> truth = PlainTokens(options, 12);
+  const std::vector<int32_t> text(truth.begin(), truth.begin() + 3);
+  DraftTree tree;
+  tree.nodes = {Node((truth[3] + 1) % kVocab, kRoot)};
+  tree.nodes[0].is_probe = true;
+  auto path = Step(*MakeKeyedMatch(options), tree, text, 0);
+  ASSERT_TRUE(path.ok());
+  EXPECT_EQ(path->num_tested, 0);
+  tree.nodes[0].token = truth[3];
+  path = Step(*MakeKeyedMatch(options), tree, text, 0);
+  ASSERT_TRUE(path.ok());
+  EXPECT_THAT(path->nodes, ElementsAre(0));
+  EXPECT_EQ(path->num_tested, 1);
+}
+
 TEST(KeyedMatch, AnEmptyTreeTestsNothing) {
   const auto path = Step(*MakeKeyedMatch(Options(1)), {}, {1, 2, 3}, 0);
   ASSERT_TRUE(path.ok());

@@ -46,6 +46,19 @@ double PredictedSpeedup(double acceptance, int32_t draft_max, double draft_cost,
          (draft_cost * draft_max + curve.CostOf(draft_max + 1));
 }
 
+double PredictedSpeedupOfSteps(double tokens_per_step, const std::vector<int64_t>& steps_by_drafted,
+                               double draft_cost, const VerifyCostCurve& curve) {
+  int64_t num_steps = 0;
+  double verify_cost = 0;
+  for (std::size_t n = 0; n < steps_by_drafted.size(); ++n) {
+    num_steps += steps_by_drafted[n];
+    verify_cost +=
+        static_cast<double>(steps_by_drafted[n]) * curve.CostOf(static_cast<int32_t>(n) + 1);
+  }
+  if (num_steps == 0) return 0;
+  return tokens_per_step / (draft_cost + verify_cost / static_cast<double>(num_steps));
+}
+
 int32_t BestDraftMax(double acceptance, double draft_cost, const VerifyCostCurve& curve,
                      int32_t max_draft) {
   int32_t best = 0;

@@ -27,6 +27,12 @@ double ExpectedTokens(const std::vector<double>& acceptance_by_depth);
 double PredictedSpeedup(double acceptance, int32_t draft_max, double draft_cost,
                         const VerifyCostCurve& curve);
 
+// For steps that draft more or less: tokens_per_step / (draft_cost + mean of v(1 + n)), where
+// steps_by_drafted[n] steps submit n draft tokens and a step's drafting costs draft_cost in units
+// of one plain step. 0 where there are no steps.
+double PredictedSpeedupOfSteps(double tokens_per_step, const std::vector<int64_t>& steps_by_drafted,
+                               double draft_cost, const VerifyCostCurve& curve);
+
 // The K in [0, max_draft] with the largest PredictedSpeedup (0: plain is best; smallest K among
 // equals).
 int32_t BestDraftMax(double acceptance, double draft_cost, const VerifyCostCurve& curve,

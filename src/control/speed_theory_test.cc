@@ -56,6 +56,17 @@ TEST(VerifyCostCurve, InterpolatesAndGoesOnWithTheLastSlope) {
   EXPECT_EQ((VerifyCostCurve{{{1, 1.0}}}).CostOf(9), 1);
 }
 
+TEST(SpeedTheory, SpeedupOfStepsThatDraftMoreOrLess) {
+  const VerifyCostCurve curve = {{{1, 1.0}, {2, 1.1}, {6, 1.5}}};
+  // All steps alike: the formula of a fixed K.
+  EXPECT_NEAR(PredictedSpeedupOfSteps(ExpectedTokens(0.7, 5), {0, 0, 0, 0, 0, 40}, 5 * 0.28, curve),
+              PredictedSpeedup(0.7, 5, 0.28, curve), 1e-12);
+  // Half of the steps plain, half with one draft token that is always taken and costs nothing.
+  EXPECT_NEAR(PredictedSpeedupOfSteps(1.5, {10, 10}, 0, curve), 1.5 / 1.05, 1e-12);
+  EXPECT_EQ(PredictedSpeedupOfSteps(1.5, {}, 0, curve), 0);
+  EXPECT_EQ(PredictedSpeedupOfSteps(1.5, {0, 0}, 0, curve), 0);
+}
+
 TEST(SpeedTheory, SpeedupOfTheFlatCurveIsThePapers) {
   EXPECT_NEAR(PredictedSpeedup(0.7, 5, 0.28, {}), ExpectedTokens(0.7, 5) / (0.28 * 5 + 1), 1e-15);
   EXPECT_EQ(PredictedSpeedup(0.7, 0, 0.28, {}), 1);

@@ -1,18 +1,13 @@
 #include "draft/datastore.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/mapped_file.h"
 #include "base/status_macros.h"
 #include "draft/datastore_format.h"
 
@@ -71,10 +66,6 @@ std::span<const uint32_t> DatastoreChunk::Continuation(uint64_t rank, uint64_t s
 void DatastoreChunk::Prefetch(uint64_t rank, uint64_t skip) const {
   const uint64_t from = suffixes_[rank] + skip;
   if (from < entries_.size()) __builtin_prefetch(&entries_[from]);
-}
-
-Datastore::~Datastore() {
-  if (mapping_ != nullptr) munmap(mapping_, bytes_.size());
 }
 
 namespace {
@@ -187,39 +178,11 @@ absl::StatusOr<std::unique_ptr<Datastore>> Datastore::Parse(std::span<const uint
   return store;
 }
 
-namespace {
-
-struct FileDescriptor {
-  int number = -1;
-  ~FileDescriptor() {
-    if (number >= 0) close(number);
-  }
-};
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Datastore>> Datastore::Open(const std::string& path) {
-  const FileDescriptor descriptor{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (descriptor.number < 0) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot open", path));
-  }
-  struct stat attributes {};
-  if (fstat(descriptor.number, &attributes) != 0) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot stat", path));
-  }
-  if (!S_ISREG(attributes.st_mode)) {
-    return absl::InvalidArgumentError(fmt::format("{}: not a regular file", path));
-  }
-  const size_t num_bytes = static_cast<size_t>(attributes.st_size);
-  if (num_bytes == 0) return Truncated(path, sizeof(format::Header), 0);
-  void* mapping = mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, descriptor.number, 0);
-  if (mapping == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot map {} bytes", path, num_bytes));
-  }
   std::unique_ptr<Datastore> store(new Datastore);
   store->path_ = path;
-  store->mapping_ = mapping;
-  store->bytes_ = {static_cast<const uint8_t*>(mapping), num_bytes};
+  TAHMIN_ASSIGN_OR_RETURN(store->mapped_, MappedFile::Open(path));
+  store->bytes_ = store->mapped_.bytes();
   TAHMIN_RETURN_IF_ERROR(store->Load());
   return store;
 }

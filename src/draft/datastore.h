@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mapped_file.h"
 
 namespace tahmin {
 
@@ -62,7 +63,6 @@ class Datastore {
   // The same for bytes in memory, aligned to 8, which must outlive the result.
   static absl::StatusOr<std::unique_ptr<Datastore>> Parse(std::span<const uint8_t> bytes,
                                                           std::string display_name);
-  ~Datastore();
   Datastore(const Datastore&) = delete;
   Datastore& operator=(const Datastore&) = delete;
 
@@ -82,8 +82,8 @@ class Datastore {
   absl::Status Load();
 
   std::string path_;
+  MappedFile mapped_;  // empty: the bytes are somebody else's
   std::span<const uint8_t> bytes_;
-  void* mapping_ = nullptr;  // nullptr: the bytes are somebody else's
   uint64_t fingerprint_ = 0, num_tokens_ = 0, num_documents_ = 0;
   uint32_t vocab_size_ = 0;
   std::vector<DatastoreChunk> chunks_;

@@ -52,7 +52,7 @@ DrafterOr FromSuffix(const DrafterContext& context) {
 DrafterOr FromRest(const DrafterContext& context) { return MakeRest(*context.datastore); }
 
 DrafterOr FromTokenRecycling(const DrafterContext& context) {
-  return MakeTokenRecycling(context.recycling_matrix, context.draft_model.valid_vocab_size);
+  return MakeTokenRecycling(/*matrix=*/nullptr, context.draft_model.valid_vocab_size);
 }
 
 DrafterOr FromLookahead(const DrafterContext& context) {
@@ -147,26 +147,5 @@ constexpr DrafterRow kDrafters[] = {
 }  // namespace
 
 std::span<const DrafterRow> AllDrafters() { return kDrafters; }
-
-absl::StatusOr<std::unique_ptr<Drafter>> MakeDrafter(std::string_view name,
-                                                     const DrafterContext& context) {
-  std::string known;
-  for (const DrafterRow& row : kDrafters) {
-    if (row.name != name) {
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-      continue;
-    }
-    if (row.needs_draft_model && context.draft_model.model == nullptr) {
-      return absl::FailedPreconditionError(
-          fmt::format("drafter '{}' needs a draft model: give one with -md FILE", name));
-    }
-    if (row.needs_datastore && context.datastore == nullptr) {
-      return absl::FailedPreconditionError(
-          fmt::format("drafter '{}' needs a datastore: give one with --datastore FILE", name));
-    }
-    return row.make(context);
-  }
-  return absl::NotFoundError(fmt::format("no drafter is called '{}'; known are {}", name, known));
-}
 
 }  // namespace tahmin

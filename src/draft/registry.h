@@ -15,18 +15,16 @@
 namespace tahmin {
 
 class Datastore;
-class RecyclingMatrix;
 class SuffixStore;
 
 // What a factory may use; members that a drafter does not need may be unset. The pointers are owned
 // by the engine and outlive the drafter.
 struct DrafterContext {
   DraftOptions options;
-  SamplingOptions sampling;                     // seed filled in
-  DraftModelResources draft_model;              // model == nullptr: no draft model loaded
-  const Datastore* datastore = nullptr;         // null: no datastore loaded
-  SuffixStore* suffix_store = nullptr;          // earlier outputs; null: none kept
-  RecyclingMatrix* recycling_matrix = nullptr;  // successors seen by earlier requests
+  SamplingOptions sampling;              // seed filled in
+  DraftModelResources draft_model;       // model == nullptr: no draft model loaded
+  const Datastore* datastore = nullptr;  // null: no datastore loaded
+  SuffixStore* suffix_store = nullptr;   // earlier outputs; null: none kept
   std::vector<int32_t>
       script_tokens;  // replay: prompt + output of an earlier run; script: see test_drafters.h
 };
@@ -46,10 +44,7 @@ struct DrafterRow {
   absl::StatusOr<std::unique_ptr<Drafter>> (*make)(const DrafterContext& context);
 };
 
+// drafter_list.h finds rows by name and checks that their files are there.
 std::span<const DrafterRow> AllDrafters();
-
-// NOT_FOUND lists the known names; FAILED_PRECONDITION says what is missing (a draft model: -md).
-absl::StatusOr<std::unique_ptr<Drafter>> MakeDrafter(std::string_view name,
-                                                     const DrafterContext& context);
 
 }  // namespace tahmin

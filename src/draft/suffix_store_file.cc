@@ -1,13 +1,6 @@
 #include "draft/suffix_store_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -15,6 +8,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "base/file_replacement.h"
+#include "base/mapped_file.h"
 #include "base/status_macros.h"
 
 namespace tahmin {
@@ -97,36 +92,6 @@ absl::StatusOr<std::vector<int32_t>> DecodeRun(std::span<const uint8_t> bytes, s
   return run;
 }
 
-// An open file; closed on every way out.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-  int Close() { return close(std::exchange(descriptor_, -1)); }
-
- private:
-  int descriptor_;
-};
-
-absl::Status Failed(std::string_view path, std::string_view what) {
-  return absl::ErrnoToStatus(errno, fmt::format("suffix store {}: cannot {}", path, what));
-}
-
-absl::Status WriteAll(int descriptor, std::span<const uint8_t> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Failed(path, "write");
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<uint8_t> EncodeSuffixStore(uint64_t fingerprint,
@@ -168,43 +133,17 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> DecodeSuffixStore(
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadSuffixStoreFile(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return Failed(path, "open");
-  struct stat properties;
-  if (fstat(file.get(), &properties) != 0) return Failed(path, "get its size");
-  if (!S_ISREG(properties.st_mode)) {
-    return absl::InvalidArgumentError(fmt::format("suffix store {}: is not a regular file", path));
-  }
-  if (properties.st_size > kLargestSuffixStoreFile) {
+  TAHMIN_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  if (static_cast<int64_t>(file.bytes().size()) > kLargestSuffixStoreFile) {
     return absl::DataLossError(fmt::format("suffix store {}: expected at most {} bytes, found {}",
-                                           path, kLargestSuffixStoreFile, properties.st_size));
+                                           path, kLargestSuffixStoreFile, file.bytes().size()));
   }
-  std::vector<uint8_t> bytes(static_cast<size_t>(properties.st_size));
-  size_t num_read = 0;
-  while (num_read < bytes.size()) {
-    const ssize_t got = read(file.get(), bytes.data() + num_read, bytes.size() - num_read);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Failed(path, "read");
-    if (got == 0) break;  // it shrank meanwhile: the checksum will tell
-    num_read += static_cast<size_t>(got);
-  }
-  bytes.resize(num_read);
-  return bytes;
+  return std::vector<uint8_t>(file.bytes().begin(), file.bytes().end());
 }
 
 absl::Status WriteSuffixStoreFile(const std::string& path, std::span<const uint8_t> bytes) {
-  std::string temporary = path + ".XXXXXX";
-  FileDescriptor file(mkstemp(temporary.data()));
-  if (file.get() < 0) return Failed(path, "create a file beside it");
-  // mkstemp makes a private file, and so it stays: what was generated may be private.
-  absl::Status status = WriteAll(file.get(), bytes, temporary);
-  if (status.ok() && fsync(file.get()) != 0) status = Failed(temporary, "flush");
-  if (file.Close() != 0 && status.ok()) status = Failed(temporary, "close");
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = Failed(path, "rename its new version to it");
-  }
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  // What was generated may be private.
+  return ReplaceFile(path, bytes, FileReaders::kOwner);
 }
 
 }  // namespace tahmin

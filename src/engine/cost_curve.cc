@@ -36,12 +36,7 @@ class CurveRun {
     const int32_t scratch_rows = std::max(max_rows_, kPrefillRows);
     TAHMIN_ASSIGN_OR_RETURN(scratch_, model_.CreateScratch(scratch_rows, max_rows_, pool_));
     TAHMIN_ASSIGN_OR_RETURN(sequence_, cache_.AddSequence(options_.context + max_rows_));
-    TAHMIN_ASSIGN_OR_RETURN(stream_buffer_, AlignedBuffer::Create(kStreamingBytes));
-    const std::span<uint64_t> words = stream_buffer_.As<uint64_t>();
-    pool_.ParallelFor(64, [&](int64_t part, int) {
-      const size_t begin = words.size() / 64 * part;
-      for (size_t i = 0; i < words.size() / 64; ++i) words[begin + i] = begin + i;
-    });
+    if (options_.with_limits) TAHMIN_RETURN_IF_ERROR(FillStreamBuffer());
     for (int64_t done = 0; done < options_.context; done += kPrefillRows) {
       const int64_t count = std::min<int64_t>(kPrefillRows, options_.context - done);
       TAHMIN_RETURN_IF_ERROR(Forward(done, static_cast<int32_t>(count), /*all_logits=*/false));
@@ -67,6 +62,7 @@ class CurveRun {
   }
 
   void MeasureLimits() {
+    if (!options_.with_limits) return;
     for (int64_t distance : kernels::StreamingPrefetchDistances()) {
       streaming_[distance].push_back(
           kernels::MeasureStreamingRead(stream_buffer_.As<uint8_t>(), distance, pool_));
@@ -96,13 +92,24 @@ class CurveRun {
       curve.streaming_bytes_per_second = median;
       curve.streaming_prefetch_distance = distance;
     }
+    curve.rounds = options_.rounds;
+    if (!options_.with_limits) return curve;
     curve.int8_macs_per_second = Median(int8_);
     curve.fp32_macs_per_second = Median(fp32_);
-    curve.rounds = options_.rounds;
     return curve;
   }
 
  private:
+  absl::Status FillStreamBuffer() {
+    TAHMIN_ASSIGN_OR_RETURN(stream_buffer_, AlignedBuffer::Create(kStreamingBytes));
+    const std::span<uint64_t> words = stream_buffer_.As<uint64_t>();
+    pool_.ParallelFor(64, [&](int64_t part, int) {
+      const size_t begin = words.size() / 64 * part;
+      for (size_t i = 0; i < words.size() / 64; ++i) words[begin + i] = begin + i;
+    });
+    return absl::OkStatus();
+  }
+
   absl::Status Forward(int64_t text_begin, int32_t rows, bool all_logits) {
     TAHMIN_RETURN_IF_ERROR(cache_.Reserve(sequence_, rows));
     std::vector<int32_t> tokens(rows);

@@ -34,6 +34,7 @@ struct CostCurveOptions {
   int64_t context = 64;  // committed tokens before the measured rows
   int32_t rounds = 9;
   KvType kv_type = KvType::kF16;
+  bool with_limits = true;  // false: the machine's own limits stay 0, which saves most of the time
 };
 
 // text_tokens: real text, used in order and from the start again when it is too short. Each round

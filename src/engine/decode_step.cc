@@ -68,6 +68,10 @@ void AddUp(const StepStats& step, const Controller& controller, GenerationStats*
   stats->cut += step.num_accepted + 1 - step.num_committed;
   stats->draft_ms += step.draft_ms;
   stats->verify_ms += step.verify_ms;
+  const auto num_drafted = static_cast<size_t>(step.num_drafted);
+  if (stats->steps_by_drafted.size() <= num_drafted)
+    stats->steps_by_drafted.resize(num_drafted + 1);
+  stats->steps_by_drafted[num_drafted] += 1;
   CountByDepth(&stats->tested_by_depth, step.num_tested);
   CountByDepth(&stats->accepted_by_depth, step.num_accepted);
   // A depth that was tested and never accepted is a zero, not a missing entry.

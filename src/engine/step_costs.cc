@@ -1,16 +1,14 @@
 #include "engine/step_costs.h"
 
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/file_replacement.h"
 #include "base/status_macros.h"
 #include "engine/stopwatch.h"
 #include "kv/kv_cache.h"
@@ -107,15 +105,9 @@ absl::Status WriteStepCosts(const std::string& path, const std::string& key,
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  const std::string temporary = fmt::format("{}.{}.part", path, getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << object.dump(1) << '\n';
-    if (!file.flush()) return absl::UnavailableError(fmt::format("cannot write {}", temporary));
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) return absl::UnavailableError(fmt::format("cannot write {}", path));
-  return absl::OkStatus();
+  const std::string text = object.dump(1) + "\n";
+  return ReplaceFile(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
+                     FileReaders::kEveryone);
 }
 
 }  // namespace tahmin

@@ -1,18 +1,13 @@
 #include "gguf/gguf_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/file_replacement.h"
 #include "base/status_macros.h"
 
 namespace tahmin {
@@ -45,16 +40,6 @@ std::span<const uint8_t> BytesOf(const T& value) {
 
 uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
-}
-
-absl::Status WriteAll(int descriptor, std::span<const uint8_t> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::ErrnoToStatus(errno, fmt::format("{}: cannot write", path));
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -193,24 +178,7 @@ std::vector<uint8_t> GgufWriter::ToBytes() const {
 }
 
 absl::Status GgufWriter::Write(const std::string& path) const {
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = mkstemp(temporary.data());
-  if (descriptor < 0) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot create a file beside it", path));
-  }
-  absl::Status status = WriteAll(descriptor, ToBytes(), temporary);
-  // mkstemp makes a private file; a model is as readable as any other file of its owner.
-  if (status.ok() && fchmod(descriptor, 0644) != 0) {
-    status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot set its mode", temporary));
-  }
-  if (close(descriptor) != 0 && status.ok()) {
-    status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot close", temporary));
-  }
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot rename to {}", temporary, path));
-  }
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  return ReplaceFile(path, ToBytes(), FileReaders::kEveryone);
 }
 
 }  // namespace tahmin

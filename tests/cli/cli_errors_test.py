@@ -116,7 +116,7 @@ def check_notes():
                             ("--model-draft", (*audit, "junk", "-md", DRAFT)),
                             ("lookup drafted nothing", (*audit, "lookup", "--temps", 0, "--draft-max", 1))]:
         expect(0, f"note: {word}", *arguments)
-    expect(2, "--drafters", "bench", "-m", MODEL, "--prompts", ids, "--drafters", "none")
+    expect(2, "--drafters", "bench", "-m", MODEL, "--prompts", ids, "--drafters", "none@4")
     result = run("-p", "hi", "-n", 2, "--spec", "lookup", "--lookup-min", 2, "--seed", 1)
     check(b"note" not in result.stderr, f"a note for an option that has an effect: {result.stderr}")
 

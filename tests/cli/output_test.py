@@ -2,6 +2,7 @@
 import json
 import math
 import tempfile
+import xml.etree.ElementTree
 
 from program import CASE, PROMPTS, SMALL, check, check_fields, model, run, run_json
 
@@ -74,6 +75,24 @@ def check_bench():
     for line in lines:
         check_fields(line, BENCH, "bench")
         check(line["identical"] and line["ids_hash"] == lines[0]["ids_hash"], f"bench: {line}")
+    check_bench_report()
+
+
+def check_bench_report():
+    """The page is well-formed and holds the charts, a row for each drafter and group, and nothing from elsewhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, _ = run("bench", "-m", path, "-c", 512, "--prompts", PROMPTS, "--groups", "code,qa", "--per-group", 1,
+                     "-n", 8, "--rounds", 1, "--drafters", "none,lookup@3", "--report", f"{folder}/bench.html")
+        with open(f"{folder}/bench.html") as file:
+            text = file.read()
+    check("none again" in out and "predicted" in out, f"bench: {out}")
+    page = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1].replace('<meta charset="utf-8">', ""))
+    check(len(page.findall(".//svg")) == 3, "bench --report: expected three charts")
+    rows = [[cell.text for cell in row] for row in page.findall(".//tr")]
+    cells = {(row[0], row[1]) for row in rows[1:]}
+    check(cells == {(drafter, group) for drafter in ("none", "none again", "lookup@3")
+                    for group in ("code", "qa", "all")}, f"bench --report: {cells}")
+    check("http" not in text and "<script" not in text, "bench --report: the page fetches something")
 
 
 def check_exit_codes():

@@ -1,0 +1,36 @@
+// Small charts as SVG text, for reports that open in a browser without a network.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tahmin::cli {
+
+// The text as HTML or XML content.
+std::string EscapeMarkup(std::string_view text);
+
+// A colour of the palette; the same index, the same colour in every chart of a report.
+std::string SeriesColor(size_t index);
+
+struct BarSeries {
+  std::string name;
+  // By category. A value <= 0 draws no bar; low and high are the ends of its whisker.
+  std::vector<double> values, lows, highs;
+};
+
+// Groups of bars over `categories`, with a dashed line at `reference` (plain decoding).
+std::string BarChart(const std::vector<std::string>& categories,
+                     const std::vector<BarSeries>& series, double reference,
+                     std::string_view y_label);
+
+struct LineSeries {
+  std::string name;
+  std::vector<double> x, y;
+};
+
+// Lines with a dot a point; both axes start at 0. `y_max` 0: as high as the points.
+std::string LineChart(const std::vector<LineSeries>& series, std::string_view x_label,
+                      std::string_view y_label, double y_max = 0);
+
+}  // namespace tahmin::cli
