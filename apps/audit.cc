@@ -21,14 +21,18 @@ namespace tahmin::cli {
 namespace {
 
 constexpr char kExamples[] = R"(Examples:
+  tahmin audit -m model.gguf -p "Count to twenty." --draft-max 4 -n 32
   tahmin audit -m model.gguf --prompts bench/prompts/prompts.jsonl --per-group 1
   tahmin audit -m target.gguf -md draft.gguf --prompts prompts.jsonl --draft-max 1,3,8 --threads-list 1,2 --temps 0,0.8
   tahmin audit -m model.gguf -p "Count to twenty." --drafters lookup,junk --json
 
-Runs plain decoding and every drafter (draft where a draft model is given, lookup, replay of the plain text, junk)
-with every draft length, thread count (on a machine of 8 cores: 8 and 1), temperature and seed, and compares the token
-ids. Prints a table, with "-" as acceptance where nothing was drafted; exit code 1 and the position with both tokens at a
-difference. --json prints {"runs", "differences", "rows": [...], "first_differences": [...]}.)";
+Runs plain decoding and every drafter that the files allow (draft, lookup, suffix, rest, recycling, lookahead, auto; and
+replay, which guesses the plain text, and junk, which guesses wrong) with every draft length, thread count (on a machine
+of 8 cores: 8 and 1), temperature and seed, and compares the token ids. Prints a table, with "-" as acceptance where
+nothing was drafted; exit code 1 (as for any other error) and the position with both tokens at a difference. --json prints
+{"runs", "differences", "rows": [{drafter, draft_max, temperature, threads, runs, differences, drafted, accepted}],
+"first_differences": [{prompt, drafter, draft_max, temperature, threads, seed, position, plain_id, speculative_id}]}.
+--suffix-store is only read.)";
 
 absl::StatusOr<std::vector<AuditPrompt>> TokenizePrompts(const AuditFlags& flags,
                                                          const Engine& engine,
@@ -68,6 +72,9 @@ absl::StatusOr<bool> Audit(const AuditFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<PromptEntry> entries, CollectAuditPrompts(flags));
   const bool uses_draft_model = !options.draft_model_path.empty() && UsesDraftModel(grid, options);
   DropUnusedDraftModel(*flags.command, uses_draft_model, &options);
+  if (!grid.drafters.empty()) {
+    DropUnusedStores(*flags.command, fmt::format("{}", fmt::join(grid.drafters, "+")), &options);
+  }
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft.draft_max = *std::max_element(grid.draft_max.begin(), grid.draft_max.end());
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options));

@@ -32,11 +32,11 @@ constexpr char kExamples[] = R"(Examples:
   tahmin bench -m model.gguf --prompts prompts.jsonl --drafters none,auto --rounds 5 --report bench.html
 
 Each round runs plain decoding and every drafter (NAME or NAME@K, K draft tokens) on the same prompt, in alternating order.
-The drafter none is plain decoding a second time: its speed-up shows what the machine's noise alone does.
-Token ids are compared before a time counts; exit code 1 when any differ. Default: temperature 0, 128 tokens, the
+The drafter none (shown as "none again") is plain decoding a second time: what the machine's noise alone does.
+Token ids are compared before a time counts; exit code 1 (as for any other error) when any differ. Default: temperature 0, 128 tokens, the
 first turn in the model's chat template. --json prints one line a run: id, group, drafter, round, ids_hash (XXH64 of the
 int32 ids), identical, generated_tokens, decode_ms, draft_ms, speedup (null when not identical), tokens_per_second, tokens_per_step,
-drafted, accepted, acceptance_by_depth. decode_ms runs from the end of the target's prefill to the last token.)";
+drafted, accepted, acceptance_by_depth. --suffix-store is only read. decode_ms runs from the end of the target's prefill to the last token.)";
 
 absl::Status WarmUp(Engine& engine, const std::vector<int32_t>& prompt,
                     const BenchOptions& options) {

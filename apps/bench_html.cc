@@ -107,7 +107,7 @@ std::string Table(const std::vector<BenchCell>& cells) {
         EscapeMarkup(cell.drafter), EscapeMarkup(cell.group), cell.num_prompts, FormatSpeedup(cell),
         cell.predicted_speedup > 0 ? fmt::format("{:.2f}", cell.predicted_speedup) : "-",
         EscapeMarkup(worst), cell.tokens_per_second, cell.tokens_per_step,
-        cell.acceptance > 0 ? fmt::format("{:.1f} %", 100 * cell.acceptance) : "-",
+        cell.drafted > 0 ? fmt::format("{:.1f} %", 100 * cell.acceptance) : "-",
         cell.num_different > 0 ? " class=\"bad\"" : "", cell.num_different);
   }
   return table + "</table>\n";

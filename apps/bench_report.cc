@@ -31,6 +31,8 @@ nlohmann::json BenchRunToJson(const std::string& id, const std::string& group,
 
 std::string FormatSpeedup(const BenchCell& cell) {
   if (cell.num_prompts == 0) return "-";
+  // One measurement says nothing of its spread.
+  if (cell.interval.low == cell.interval.high) return fmt::format("{:.2f}", cell.speedup);
   return fmt::format("{:.2f} ({:.2f} - {:.2f})", cell.speedup, cell.interval.low,
                      cell.interval.high);
 }
@@ -47,7 +49,7 @@ void PrintBenchReport(const std::vector<BenchCell>& cells) {
     fmt::print(kRow, cell.drafter, cell.group, cell.num_prompts, FormatSpeedup(cell),
                number(cell.predicted_speedup), number(cell.worst), number(cell.tokens_per_second),
                number(cell.tokens_per_step),
-               cell.acceptance > 0 ? fmt::format("{:.1f} %", 100 * cell.acceptance) : "-",
+               cell.drafted > 0 ? fmt::format("{:.1f} %", 100 * cell.acceptance) : "-",
                cell.num_different);
   }
   fmt::print(
@@ -57,7 +59,7 @@ void PrintBenchReport(const std::vector<BenchCell>& cells) {
       "prompt's median. "
       "predicted:\ntokens/step over the cost of a step, out of T(n) measured at the group's "
       "context and the time "
-      "spent drafting.\n");
+      "spent drafting (-: nothing was drafted).\n");
 }
 
 }  // namespace tahmin::cli

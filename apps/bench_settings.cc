@@ -23,7 +23,9 @@ void BenchFlags::AddTo(CLI::App& app_command) {
   app_command.add_option("--drafters", drafters,
                          "NAME or NAME@K, separated by commas. Default: auto, draft (with a draft "
                          "model), suffix, lookup, recycling");
-  app_command.add_option("--draft-max", draft_max, "K where --drafters does not say it")
+  app_command
+      .add_option("--draft-max", draft_max,
+                  "K where --drafters does not say it; auto takes up to 24 unless it is auto@K")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   app_command.add_option("--rounds", rounds, "rounds of each prompt")
@@ -55,17 +57,28 @@ void BenchFlags::AddTo(CLI::App& app_command) {
   app_command.add_flag("--json", use_json, "print JSON lines in place of the table");
 }
 
+namespace {
+
+// Under the rejection rule the text would depend on what the clock tells `auto`.
+std::string DefaultDrafters(const BenchFlags& flags) {
+  const std::string model = flags.model.engine.draft_model_path.empty() ? "" : "draft,";
+  return (flags.accept == "rejection" ? "" : "auto,") + model + "suffix,lookup,recycling";
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& flags) {
-  const bool has_draft_model = !flags.model.engine.draft_model_path.empty();
-  const std::string list = !flags.drafters.empty() ? flags.drafters
-                           : has_draft_model       ? "auto,draft,suffix,lookup,recycling"
-                                                   : "auto,suffix,lookup,recycling";
+  const std::string list = flags.drafters.empty() ? DefaultDrafters(flags) : flags.drafters;
   std::vector<BenchSetting> settings;
   for (const std::string& item : SplitCommas(list)) {
     const size_t at = item.find('@');
     DraftFlags draft;
     draft.spec = item.substr(0, at);
+    if (draft.spec.empty())
+      return UsageError(fmt::format("--drafters: expected a name, found '{}' in '{}'", item, list));
     draft.accept = flags.accept;
+    if (draft.spec == "auto" && flags.accept == "rejection")
+      return UsageError("--drafters: with --accept rejection name the drafters; auto is none");
     const bool has_draft_max = item != "auto" && item != "none";
     if (has_draft_max) draft.draft_max = flags.draft_max;
     if (at != std::string::npos) {
@@ -79,7 +92,8 @@ absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& fl
     BenchSetting setting{.name = item == "none" ? "none again" : item, .draft = {}};
     TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine, "--drafters"));
     const bool is_repeated = std::any_of(settings.begin(), settings.end(), [&](const auto& other) {
-      return other.name == setting.name;
+      return other.draft.drafter == setting.draft.drafter &&
+             other.draft.draft_max == setting.draft.draft_max;
     });
     if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
     settings.push_back(std::move(setting));
@@ -101,6 +115,12 @@ absl::StatusOr<EngineOptions> MakeBenchEngineOptions(const BenchFlags& flags,
     NoteNoEffect(*flags.command, {"--draft-max"}, "--drafters says K everywhere");
   }
   DropUnusedDraftModel(*flags.command, uses_draft_model, &options);
+  std::string drafters;
+  for (const BenchSetting& setting : settings)
+    drafters += (drafters.empty() ? "" : "+") + setting.draft.drafter;
+  DropUnusedStores(*flags.command, drafters, &options);
+  if (!IsGiven(*flags.command, "--suffix-store"))
+    NoteNoEffect(*flags.command, {"--suffix-store-mb"}, "it needs --suffix-store");
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   return options;
 }

@@ -1,5 +1,8 @@
 #include "apps/datastore_build.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "apps/datastore_input.h"
@@ -25,8 +28,7 @@ namespace {
 
 // The number of files that are no text.
 absl::StatusOr<int64_t> ReadAll(const std::vector<InputFile>& files, int32_t vocab_size,
-                                TextIntake& intake) {
-  InterruptScope interrupt;
+                                const InterruptScope& interrupt, TextIntake& intake) {
   uint64_t total = 0, done = 0;
   for (const InputFile& file : files) total += file.num_bytes;
   int64_t num_skipped = 0;
@@ -47,12 +49,38 @@ absl::StatusOr<int64_t> ReadAll(const std::vector<InputFile>& files, int32_t voc
   return num_skipped;
 }
 
+// Where to write: behind a link, a new file or in place of a regular one, but of none that is read.
+absl::StatusOr<std::string> CheckOutput(const DatastoreBuildFlags& flags,
+                                        const std::vector<InputFile>& files) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(flags.output_path, error);
+  if (error || !fs::exists(path, error)) return flags.output_path;
+  if (!fs::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(
+        fmt::format("-o {}: expected a new file or a regular one to replace; it is neither",
+                    flags.output_path));
+  }
+  const auto is_read = [&](const InputFile& file) {
+    return fs::equivalent(file.path, path, error);
+  };
+  if (fs::equivalent(flags.model_path, path, error) ||
+      std::any_of(files.begin(), files.end(), is_read)) {
+    return absl::InvalidArgumentError(
+        fmt::format("-o {}: the datastore would replace a file that it is made from; name another",
+                    flags.output_path));
+  }
+  return path.string();
+}
+
 }  // namespace
 
 absl::Status BuildDatastore(const DatastoreBuildFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(const auto tokenizer,
                           LoadTokenizer(flags.model_path, flags.pre_tokenizer));
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<InputFile> files, ListInputFiles(flags.inputs));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string output_path, CheckOutput(flags, files));
+  InterruptScope interrupt;
   double sort_ms = 0;
   Stopwatch sort_watch;
   const auto progress = [&](uint64_t num_sorted, uint64_t num_entries) {
@@ -63,15 +91,17 @@ absl::Status BuildDatastore(const DatastoreBuildFlags& flags) {
   };
   TAHMIN_ASSIGN_OR_RETURN(
       const auto builder,
-      DatastoreBuilder::Create(flags.output_path, {.fingerprint = tokenizer->Fingerprint(),
-                                                   .vocab_size = tokenizer->vocab_size(),
-                                                   .chunk_entries = flags.chunk_tokens,
-                                                   .progress = progress}));
+      DatastoreBuilder::Create(output_path, {.fingerprint = tokenizer->Fingerprint(),
+                                             .vocab_size = tokenizer->vocab_size(),
+                                             .chunk_entries = flags.chunk_tokens,
+                                             .progress = progress}));
   TextIntake intake(*tokenizer, *builder, flags.num_threads, flags.max_tokens);
   const Stopwatch watch;
   TAHMIN_ASSIGN_OR_RETURN(const int64_t num_skipped,
-                          ReadAll(files, tokenizer->vocab_size(), intake));
+                          ReadAll(files, tokenizer->vocab_size(), interrupt, intake));
   const double read_ms = watch.ElapsedMs() - sort_ms;
+  TAHMIN_RETURN_IF_ERROR(builder->Sort());
+  if (interrupt.flag()->load()) return absl::CancelledError("interrupted");
   TAHMIN_RETURN_IF_ERROR(builder->Finish());
   if (intake.num_refused() > 0) {
     fmt::print(stderr, "tahmin: warning: {} documents were left out, the first since {}\n",

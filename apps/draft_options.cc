@@ -47,10 +47,11 @@ absl::Status CheckRanges(const DraftOptions& options) {
 }  // namespace
 
 void DraftFlags::AddTo(CLI::App& command) {
-  command.add_option("--spec", spec,
-                     "drafter, or several joined by '+' (their guesses become one tree). auto: all "
-                     "that the files allow, as much of each as pays. " +
-                         DrafterSummaries() + ". Default: auto");
+  command.add_option(
+      "--spec", spec,
+      "drafter, or several joined by '+' (their guesses become one tree). auto: "
+      "suffix and recycling, rest with --datastore, draft with -md; as much of each as pays. " +
+          DrafterSummaries() + ". Default: auto");
   command
       .add_option(
           "--draft-max", draft_max,
@@ -103,6 +104,8 @@ absl::StatusOr<DraftOptions> DraftFlags::Resolve(const EngineOptions& engine,
           flag));
     }
     options.drafter = engine.draft_model_path.empty() ? "suffix" : "draft";
+    fmt::print(stderr, "tahmin: note: with --accept rejection the drafter is {}\n",
+               options.drafter);
   }
   TAHMIN_RETURN_IF_ERROR(CheckRanges(options));
   const auto rows = ParseDrafterList(options.drafter, FilesOf(engine));

@@ -60,7 +60,7 @@ void PrintFile(const GgufFile& file, const MemoryPlan& plan, bool list_tensors) 
                TensorTypeName(static_cast<uint32_t>(tensor.type)), ShapeOf(tensor),
                FormatBytes(tensor.bytes.size()));
   }
-  fmt::print("memory plan\n");
+  fmt::print("memory plan (plain decoding; a drafter's tables come on top)\n");
   for (const MemoryPlanRow& row : plan.rows)
     fmt::print("  {:<24} {}\n", row.name, FormatBytes(row.bytes));
   fmt::print("  {:<24} {}\n", "total", FormatBytes(plan.total_bytes));

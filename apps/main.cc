@@ -1,6 +1,7 @@
 // tahmin: the command line. Each subcommand is one file of this folder.
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -67,11 +68,32 @@ int FlushOutput(int exit_code) {
   return exit_code == 0 || exit_code == 130 ? 1 : exit_code;
 }
 
+// An empty file name or list is an unset variable of a script, not a wish.
+void RefuseEmptyNames(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_name = option->get_type_name() == "FILE" || name == "--spec" ||
+                         name == "--drafters" || name == "--groups";
+    if (!is_name) continue;
+    option->check(CLI::Validator(
+        [](std::string& value) {
+          return value.empty() ? std::string("expected a value, found an empty one")
+                               : std::string();
+        },
+        ""));
+  }
+  for (CLI::App* inner : command.get_subcommands({})) RefuseEmptyNames(*inner);
+}
+
 void AddCommands(CLI::App& app, int* exit_code) {
   app.name("tahmin");
   app.require_subcommand(1);
   app.set_version_flag("--version", "tahmin 0.1.0");
-  app.footer("`tahmin COMMAND --help` shows a command's options, defaults and examples.");
+  app.footer(
+      "`tahmin COMMAND --help` shows a command's options, defaults and examples.\n"
+      "TAHMIN_ISA pins the instruction set (`tahmin inspect` names those there are); auto keeps "
+      "its measured "
+      "costs in\n${XDG_CACHE_HOME:-~/.cache}/tahmin/step_costs.json.");
   tahmin::cli::AddRunCommand(app, exit_code);
   tahmin::cli::AddChatCommand(app, exit_code);
   tahmin::cli::AddTokenizeCommand(app, exit_code);
@@ -81,12 +103,14 @@ void AddCommands(CLI::App& app, int* exit_code) {
   tahmin::cli::AddBenchCommand(app, exit_code);
   tahmin::cli::AddTheoryCommand(app, exit_code);
   tahmin::cli::AddDatastoreCommand(app, exit_code);
+  for (CLI::App* command : app.get_subcommands({})) RefuseEmptyNames(*command);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   OccupyStandardStreams();
+  signal(SIGPIPE, SIG_IGN);  // a reader that has gone is a failed write, seen where it happens
   CLI::App app{
       "Tahmin runs language models on your own machine with exact speculative decoding:\n"
       "the text is the one that plain decoding writes, in fewer passes."};

@@ -113,14 +113,15 @@ void DropUnusedDraftModel(const CLI::App& command, bool is_used, EngineOptions* 
   options->draft_model_path.clear();
 }
 
-void DropUnusedStores(const CLI::App& command, const DraftOptions& draft, EngineOptions* options) {
-  const std::string drafter_is = fmt::format("the drafter is {}", draft.drafter);
-  const bool is_auto = draft.drafter == "auto";
-  if (!Names(draft.drafter, "rest") && !is_auto) {
+void DropUnusedStores(const CLI::App& command, const std::string& drafters,
+                      EngineOptions* options) {
+  const std::string drafter_is = fmt::format("the drafter is {}", drafters);
+  const bool is_auto = Names(drafters, "auto");
+  if (!Names(drafters, "rest") && !is_auto) {
     NoteNoEffect(command, {"--datastore"}, drafter_is);
     options->datastore_path.clear();
   }
-  if (!Names(draft.drafter, "suffix") && !is_auto) {
+  if (!Names(drafters, "suffix") && !is_auto) {
     NoteNoEffect(command, {"--suffix-store"}, drafter_is);
     options->suffix_store_path.clear();
     options->suffix_store_bytes = 0;

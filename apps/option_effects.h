@@ -35,7 +35,7 @@ void NoteDraftModelOptions(const CLI::App& command, std::string_view reason);
 // A draft model that no drafter of this run uses is not loaded.
 void DropUnusedDraftModel(const CLI::App& command, bool is_used, EngineOptions* options);
 
-// Stores that no drafter of this run reads are not opened.
-void DropUnusedStores(const CLI::App& command, const DraftOptions& draft, EngineOptions* options);
+// Stores that none of the drafters (joined by '+') reads are not opened.
+void DropUnusedStores(const CLI::App& command, const std::string& drafters, EngineOptions* options);
 
 }  // namespace tahmin::cli

@@ -7,6 +7,7 @@
 #include "apps/command.h"
 #include "apps/option_values.h"
 #include "base/status_macros.h"
+#include "engine/bench_summary.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -42,6 +43,11 @@ absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path)
     }
     PromptEntry entry{object["id"], object["group"],
                       object["turns"].get<std::vector<std::string>>()};
+    if (entry.group == kAllGroups) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}, line {}: no group may be called '{}', which stands for all of them",
+                      path, line_number, kAllGroups));
+    }
     if (!ids.insert(entry.id).second) {
       return absl::InvalidArgumentError(
           fmt::format("{}, line {}: id '{}' appears twice", path, line_number, entry.id));

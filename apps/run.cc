@@ -96,7 +96,7 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
   TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
   NoteOptionsWithoutEffect(*flags.command, request);
-  DropUnusedStores(*flags.command, request.draft, &options);
+  DropUnusedStores(*flags.command, request.draft.drafter, &options);
   DropUnusedDraftModel(*flags.command, UsesDraftModel(request.draft, options), &options);
   TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
   options.draft = request.draft;

@@ -36,6 +36,10 @@ class Dialogue {
         conversation_.Forget();
         continue;
       }
+      if (line.starts_with('/') && line.find_first_of(" \t/", 1) == std::string::npos) {
+        fmt::print(stderr, "commands: /clear (start over), /quit; found '{}'\n", line);
+        continue;
+      }
       const absl::Status status = Answer(line);
       if (status.ok()) continue;
       ReportFailure(status);  // the conversation goes on without this message

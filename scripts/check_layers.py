@@ -18,7 +18,6 @@ LEVELS = [
     ["model", "sampling", "tokenizer"],
     ["control", "draft", "verify", "accept", "stream"],
     ["engine"],
-    ["server"],
     ["apps", "bench"],
 ]
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}

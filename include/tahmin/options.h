@@ -41,7 +41,7 @@ struct GenerationOptions {
 
 struct DraftOptions {
   // A row of draft/registry.cc, several of them joined by '+' ("draft+suffix": one merged tree), or
-  // "auto": all that the loaded files allow, as much of each as pays.
+  // "auto": those that are made for it and whose files are loaded, as much of each as pays.
   std::string drafter = "none";
   int32_t draft_max = 4;         // most draft tokens a step (K)
   int32_t draft_width = 0;       // most children of a node; 1: chains; 0: as suits the drafter

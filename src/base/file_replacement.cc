@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace tahmin {
 
@@ -26,7 +28,12 @@ absl::Status WriteAll(int descriptor, std::span<const uint8_t> bytes, const std:
 
 absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes,
                          FileReaders readers) {
-  std::string temporary = path + ".XXXXXX";
+  // A link stays one: the file that it stands for is replaced.
+  std::error_code ignored;
+  const bool is_link = std::filesystem::is_symlink(path, ignored);
+  const std::string target =
+      is_link ? std::filesystem::weakly_canonical(path, ignored).string() : path;
+  std::string temporary = target + ".XXXXXX";
   const int descriptor = mkstemp(temporary.data());  // readable by its owner alone
   if (descriptor < 0) {
     return absl::ErrnoToStatus(errno, fmt::format("{}: cannot create a file beside it", path));
@@ -41,7 +48,7 @@ absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes
   if (close(descriptor) != 0 && status.ok()) {
     status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot close", temporary));
   }
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (status.ok() && std::rename(temporary.c_str(), target.c_str()) != 0) {
     status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot rename to {}", temporary, path));
   }
   if (!status.ok()) unlink(temporary.c_str());

@@ -12,7 +12,8 @@ namespace tahmin {
 enum class FileReaders { kOwner, kEveryone };  // modes 0600 and 0644
 
 // Writes the bytes to a new file beside `path` and renames it to `path`; when that fails, what was
-// there stays as it was and nothing is left beside it. Each message begins with a path.
+// there stays as it was and nothing is left beside it. A link is followed. Each message begins with
+// a path.
 absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes,
                          FileReaders readers);
 

@@ -67,6 +67,19 @@ TEST_F(FileTest, FailedReplacementNamesThePathAndLeavesWhatWasThere) {
   EXPECT_EQ(NumFiles(), 1u);
 }
 
+TEST_F(FileTest, ReplacesWhatALinkStandsFor) {
+  ASSERT_TRUE(ReplaceFile(Path("a"), Bytes("old"), FileReaders::kOwner).ok());
+  std::filesystem::create_symlink("a", Path("link"));
+  ASSERT_TRUE(ReplaceFile(Path("link"), Bytes("new"), FileReaders::kOwner).ok());
+  EXPECT_EQ(Contents(Path("a")), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+}
+
+TEST_F(FileTest, APipeIsRefusedAtOnce) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(MappedFile::Open(Path("pipe")).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(FileTest, MapsRegularFilesOnly) {
   EXPECT_EQ(MappedFile::Open(Path("none")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(MappedFile::Open(folder_).status().code(), absl::StatusCode::kInvalidArgument);

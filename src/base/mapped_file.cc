@@ -23,7 +23,7 @@ struct FileDescriptor {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const FileDescriptor descriptor{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const FileDescriptor descriptor{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.number < 0) {
     return absl::ErrnoToStatus(errno, fmt::format("{}: cannot open", path));
   }

@@ -61,6 +61,7 @@ class Adaptive final : public AdaptiveController {
   std::vector<bool> Select(const DraftTree& merged, int32_t max_tokens) const override;
   void Update(const StepStats& stats) override;
   double VerifyMs(int32_t num_drafted) const override { return verify_.Ms(1 + num_drafted); }
+  const AdaptiveOptions& Options() const override { return options_; }
   std::vector<RowCost> VerifyCosts() const override { return verify_.Points(); }
   double PassMs() const override;
 
@@ -183,7 +184,8 @@ int64_t Adaptive::WindowOfStart(const PaidState& paid, double gain, double expec
   const double risk_ms = kRiskShare * PlainMs() * static_cast<double>(horizon) + RiskLeft();
   const double may_cost_ms =
       std::max(kWindowShare * saved_ms, std::min(risk_ms, saved_ms / kStartMargin));
-  const int64_t window = std::min(pending, static_cast<int64_t>(may_cost_ms / ReadMs(paid)));
+  const int64_t window =
+      std::min(pending, static_cast<int64_t>(std::clamp(may_cost_ms / ReadMs(paid), 0.0, 1e9)));
   return window >= std::min(pending, kShortestWindow) ? window : 0;
 }
 

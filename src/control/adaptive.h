@@ -33,6 +33,7 @@ struct AdaptiveOptions {
 
 class AdaptiveController : public Controller {
  public:
+  virtual const AdaptiveOptions& Options() const = 0;  // as it was made
   // As learnt so far.
   virtual std::vector<RowCost> VerifyCosts() const = 0;
   virtual double PassMs() const = 0;  // of the first drafter that pays; 0: not known

@@ -36,6 +36,6 @@ double PredictedSpeedupOfSteps(double tokens_per_step, const std::vector<int64_t
 // The K in [0, max_draft] with the largest PredictedSpeedup (0: plain is best; smallest K among
 // equals).
 int32_t BestDraftMax(double acceptance, double draft_cost, const VerifyCostCurve& curve,
-                     int32_t max_draft = 32);
+                     int32_t max_draft = 256);
 
 }  // namespace tahmin

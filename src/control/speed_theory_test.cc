@@ -90,7 +90,7 @@ TEST(SpeedTheory, OneDraftTokenPaysOnAFlatCurveIfAcceptanceExceedsItsCost) {
   EXPECT_EQ(BestDraftMax(0.3, 0.31, {}), 0);
   EXPECT_GE(BestDraftMax(0.3, 0.29, {}), 1);
   EXPECT_EQ(BestDraftMax(0.0, 0.0, {}), 0);  // equal at every K: the smallest
-  EXPECT_EQ(BestDraftMax(1.0, 0.0, {}), 32);
+  EXPECT_EQ(BestDraftMax(1.0, 0.0, {}), 256);
 }
 
 }  // namespace

@@ -173,6 +173,8 @@ absl::Status DatastoreBuilder::AddDocument(std::span<const int32_t> tokens) {
   return absl::OkStatus();
 }
 
+absl::Status DatastoreBuilder::Sort() { return state_->WriteChunk(); }
+
 absl::Status DatastoreBuilder::Finish() {
   State& state = *state_;
   if (state.num_tokens == 0) {

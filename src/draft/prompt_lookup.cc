@@ -60,7 +60,8 @@ uint64_t HashTokens(std::span<const int32_t> tokens) {
 
 void PromptLookup::Begin(const SequenceView& sequence) {
   const std::span<const int32_t> tokens = sequence.tokens;
-  const bool goes_on = indexed_tokens_.size() <= tokens.size() &&
+  // An index of all of the tokens holds the n-gram that ends them, which would match itself.
+  const bool goes_on = indexed_tokens_.size() < tokens.size() &&
                        std::equal(indexed_tokens_.begin(), indexed_tokens_.end(), tokens.begin());
   if (!goes_on) {
     indexed_tokens_.clear();

@@ -113,6 +113,16 @@ TEST(PromptLookup, AnotherTextForgetsTheFirst) {
   EXPECT_EQ(TokensOf(lookup->Draft({.tokens = longer}, kFour)), expected);
 }
 
+// A request that repeats all but the last token of the one before: the index must not hold the end
+// of the text as something that came earlier.
+TEST(PromptLookup, NeverMatchesItselfAfterALongerText) {
+  const auto lookup = MakePromptLookup(2, 4);
+  const std::vector<int32_t> longer = {1, 2, 3, 4, 5, 6}, shorter = {1, 2, 3, 4, 5};
+  lookup->Begin({.tokens = longer});
+  lookup->Begin({.tokens = shorter});
+  EXPECT_TRUE(lookup->Draft({.tokens = shorter}, kFour).empty());
+}
+
 TEST(PromptLookup, KeepsToTheBudget) {
   const auto lookup = MakePromptLookup(2, 4);
   const std::vector<int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 1, 2};

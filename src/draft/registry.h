@@ -36,7 +36,7 @@ struct DrafterRow {
   bool needs_draft_model = false;
   bool needs_datastore = false;
   int32_t default_width = 1;  // most children of a node unless the request says
-  bool is_in_auto = false;    // "auto" may use it; the rows stand in the order of calling
+  bool is_in_auto = false;    // "auto" may use it
   // Draft tokens a step that suit it, where a user does not say; null: DraftOptions' default.
   int32_t (*default_draft_max)(const DraftOptions& options) = nullptr;
   // Memory of its tables when they are full, without a draft model's; null: not worth a mention.

@@ -85,6 +85,7 @@ BenchCell MakeCell(const Sums& sums) {
   cell.interval = BootstrapInterval(sums.speedups);
   cell.tokens_per_second = GeometricMean(sums.tokens_per_second);
   if (sums.steps > 0) cell.tokens_per_step = sums.committed / static_cast<double>(sums.steps);
+  cell.drafted = sums.drafted;
   if (sums.drafted > 0) {
     cell.acceptance = static_cast<double>(sums.accepted) / static_cast<double>(sums.drafted);
   }

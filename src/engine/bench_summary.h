@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bootstrap.h"
+#include "base/bootstrap_interval.h"
 #include "control/speed_theory.h"
 #include "engine/interleaved_bench.h"
 
@@ -27,11 +27,12 @@ struct BenchCell {
   std::string drafter, group;
   int32_t num_prompts = 0;  // those with a speed-up
   double speedup = 0;       // geometric mean over prompts of the median over rounds; 0: none
-  Interval interval;        // 95 %, see base/bootstrap.h
+  Interval interval;        // 95 %, see base/bootstrap_interval.h
   double worst = 0;         // lowest median of a prompt, and its id
   std::string worst_id;
-  double tokens_per_second = 0;             // geometric mean over prompts of the median over rounds
-  double tokens_per_step = 0;               // over all steps
+  double tokens_per_second = 0;  // geometric mean over prompts of the median over rounds
+  double tokens_per_step = 0;    // over all steps
+  int64_t drafted = 0;
   double acceptance = 0;                    // accepted / drafted
   std::vector<double> acceptance_by_depth;  // accepted / tested
   int64_t num_different = 0;  // runs whose ids are not plain decoding's; their times do not count

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "control/controller_trace.h"
+#include "draft/drafter_list.h"
 #include "engine/commit_token.h"
 #include "engine/decode_step.h"
 #include "engine/engine_state.h"
@@ -198,6 +201,13 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
       state.EnsureScratch(std::max(state.prefill_chunk, verify_rows), verify_rows));
   TAHMIN_RETURN_IF_ERROR(state.EnsureDrafters(request, sequence.sampling));
   sequence.controller = state.ControllerInUse();
+  std::optional<TraceRecorder> recorder;
+  if (request.controller_trace != nullptr) {
+    if (request.draft.drafter != kAuto) {
+      return absl::InvalidArgumentError("controller_trace: only the controller of 'auto' has one");
+    }
+    sequence.controller = &recorder.emplace(*state.adaptive, request.controller_trace);
+  }
   bool uses_draft_model = false;
   for (size_t i = 0; i < state.in_use.rows.size(); ++i) {
     const DrafterRow& row = *state.in_use.rows[i];
@@ -235,7 +245,7 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
   const CacheRecord record(*state.cache, sequence, &state.cached_tokens);
   TAHMIN_RETURN_IF_ERROR(Decode(context, sequence));
   GenerationResult result = MakeResult(sequence);
-  if (state.suffix_store != nullptr) state.suffix_store->Add(result.tokens);
+  if (state.suffix_store != nullptr && request.keep_output) state.suffix_store->Add(result.tokens);
   return result;
 }
 

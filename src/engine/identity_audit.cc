@@ -63,6 +63,7 @@ class Audit {
                        bool is_first_draw) {
     engine_.SetNumThreads(grid_.threads[0]);
     GenerationRequest request;
+    request.keep_output = false;
     request.prompt_tokens = prompt.tokens;
     request.options.max_tokens = grid_.max_tokens;
     request.options.sampling.temperature = static_cast<float>(temperature);

@@ -13,8 +13,13 @@ absl::StatusOr<std::vector<BenchRun>> BenchPrompt(Engine& engine,
   GenerationRequest request;
   request.prompt_tokens = prompt;
   request.options = options.generation;
+  request.keep_output = false;  // or the next run would draft from this one's
   if (!request.options.sampling.seed) request.options.sampling.seed = 0;
 
+  // Under the rejection rule each drafter writes another draw; those that happen to be equal are a
+  // selection.
+  const bool has_same_draws = options.generation.acceptance == AcceptanceRuleKind::kKeyed ||
+                              options.generation.sampling.temperature == 0;
   std::vector<BenchRun> runs;
   for (int32_t round = 0; round < options.rounds; ++round) {
     std::vector<BenchRun> of_round(settings.size());
@@ -31,7 +36,9 @@ absl::StatusOr<std::vector<BenchRun>> BenchPrompt(Engine& engine,
     const BenchRun& plain = of_round[0];
     for (BenchRun& run : of_round) {
       run.is_identical = run.tokens == plain.tokens;
-      if (run.is_identical && run.stats.decode_ms > 0)
+      // Without a pass behind the prompt there is no time to compare.
+      const bool has_times = run.stats.steps > 0 && plain.stats.steps > 0;
+      if (run.is_identical && has_times && (has_same_draws || run.drafter == plain.drafter))
         run.speedup = plain.stats.decode_ms / run.stats.decode_ms;
     }
     for (BenchRun& run : of_round) runs.push_back(std::move(run));

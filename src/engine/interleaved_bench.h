@@ -24,7 +24,7 @@ struct BenchRun {
   bool is_identical = false;  // ids equal plain decoding's of the same round
   std::vector<int32_t> tokens;
   GenerationStats stats;
-  double speedup = 0;  // plain decode_ms / decode_ms, same round; 0 when not identical
+  double speedup = 0;  // plain decode_ms / decode_ms, same round; 0: no comparison
 };
 
 struct BenchOptions {

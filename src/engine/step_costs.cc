@@ -20,18 +20,31 @@ constexpr size_t kMostFileBytes = 1 << 20;
 // T(5) stands for the slope; between and beyond, the first steps correct it.
 constexpr int32_t kSlopeRows = 5;
 
+constexpr int kDeepest = 3;  // the file's objects, lists and numbers
+
+// What is deeper is dropped: the library copies and writes by recursion.
+bool IsShallow(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+  return depth <= kDeepest;
+}
+
 nlohmann::json ReadObject(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return nlohmann::json::object();
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostFileBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return object.is_object() ? object : nlohmann::json::object();
+  nlohmann::json object = nlohmann::json::parse(text, IsShallow, /*allow_exceptions=*/false);
+  if (!object.is_object()) object = nlohmann::json::object();
+  return object;
 }
 
+// A pass of no model takes an hour or a nanosecond.
 bool IsTime(const nlohmann::json& value) {
-  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
+  return value.is_number() && value.get<double>() >= 1e-6 && value.get<double>() <= 3.6e6;
 }
+
+bool IsNoTime(const nlohmann::json& value) { return value.is_number() && value.get<double>() == 0; }
 
 }  // namespace
 
@@ -81,10 +94,15 @@ absl::StatusOr<StepCosts> ReadStepCosts(const std::string& path, const std::stri
   if (!rows.is_array() || !ms.is_array() || rows.empty() || rows.size() != ms.size()) {
     return unknown;
   }
-  if (!IsTime(entry["draft_pass_ms"])) return unknown;
-  StepCosts costs{.verify = {}, .draft_pass_ms = entry["draft_pass_ms"].get<double>()};
+  const nlohmann::json& draft_pass_ms = entry["draft_pass_ms"];
+  if (!IsTime(draft_pass_ms) && !IsNoTime(draft_pass_ms)) return unknown;
+  StepCosts costs{.verify = {}, .draft_pass_ms = draft_pass_ms.get<double>()};
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].is_number_integer() || !IsTime(ms[i]) || ms[i].get<double>() == 0) return unknown;
+    if (!rows[i].is_number_integer() || !IsTime(ms[i])) return unknown;
+    // Fewer rows never cost more, and a row more at most one pass more.
+    const double most_ms = ms[0].get<double>() * static_cast<double>(VerifyCost::kMaxRows);
+    const double least_ms = i == 0 ? 0 : ms[i - 1].get<double>();
+    if (ms[i].get<double>() < least_ms || ms[i].get<double>() > most_ms) return unknown;
     const int64_t count = rows[i].get<int64_t>();
     const int64_t least = i == 0 ? 1 : costs.verify.back().rows + 1;
     if (count < least || count > VerifyCost::kMaxRows || (i == 0 && count != 1)) return unknown;
@@ -105,7 +123,8 @@ absl::Status WriteStepCosts(const std::string& path, const std::string& key,
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  const std::string text = object.dump(1) + "\n";
+  const std::string text =
+      object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return ReplaceFile(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
                      FileReaders::kEveryone);
 }

@@ -128,6 +128,20 @@ TEST(DrafterIdentity, EarlierOutputsOfTheSuffixStoreChangeNothing) {
   EXPECT_GT(again, first);  // the second time the store knows the answer
 }
 
+// What `bench` and `audit` measure must not be drafts out of their own earlier runs.
+TEST(DrafterIdentity, OutputsThatAreNotKeptDoNotReachTheSuffixStore) {
+  auto engine = MakeTinyEngine({.suffix_store_bytes = 1 << 20});
+  GenerationRequest request = WithDrafter(TinyRequest(TinyPrompt(13, 6)), "suffix", 8);
+  request.keep_output = false;
+  const GenerationResult first = Generate(*engine, request);
+  const GenerationResult again = Generate(*engine, request);
+  EXPECT_EQ(again.stats.drafted, first.stats.drafted);
+  EXPECT_EQ(again.stats.accepted, first.stats.accepted);
+  request.keep_output = true;
+  Generate(*engine, request);
+  EXPECT_GT(Generate(*engine, request).stats.accepted, first.stats.accepted);
+}
+
 TEST(DrafterIdentity, PromptLengthsAroundThePrefillChunkB03) {
   constexpr int32_t kChunk = 8;
   auto whole = MakeTinyEngine();

@@ -1,4 +1,4 @@
-#include "base/bootstrap.h"
+#include "base/bootstrap_interval.h"
 
 #include <algorithm>
 #include <cmath>
