@@ -20,7 +20,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kAuditExamples[] = R"(Examples:
   tahmin audit -m model.gguf -p "Count to twenty." --draft-max 4 -n 32
   tahmin audit -m model.gguf --prompts bench/prompts/prompts.jsonl --per-group 1
   tahmin audit -m target.gguf -md draft.gguf --prompts prompts.jsonl --draft-max 1,3,8 --threads-list 1,2 --temps 0,0.8
@@ -98,7 +98,7 @@ void AddAuditCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
       app.add_subcommand("audit", "Prove that speculation does not change the text");
   flags->AddTo(*command);
-  command->footer(kExamples);
+  command->footer(kAuditExamples);
   command->callback([flags, exit_code] {
     const auto identical = Audit(*flags);
     *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());

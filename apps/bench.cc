@@ -25,7 +25,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kBenchExamples[] = R"(Examples:
   tahmin bench -m model.gguf --prompts bench/prompts/prompts.jsonl --drafters lookup
   tahmin bench -m target.gguf -md draft.gguf --prompts prompts.jsonl --drafters draft@3,draft@5,lookup@8 --rounds 3 --json
 
@@ -132,7 +132,7 @@ void AddBenchCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
       app.add_subcommand("bench", "Time drafters against plain decoding on a prompt file");
   flags->AddTo(*command);
-  command->footer(kExamples);
+  command->footer(kBenchExamples);
   command->callback([flags, exit_code] {
     const auto identical = Bench(*flags);
     *exit_code = identical.ok() ? (*identical ? 0 : 1) : Report(identical.status());

@@ -16,17 +16,8 @@ constexpr char kStyle[] =
     "1em;color:#222}"
     "svg{width:100%;font-size:12px}table{border-collapse:collapse;font-size:13px}"
     "td,th{padding:3px 9px;border-bottom:1px solid #ddd;text-align:right}"
-    "td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}.key span{margin-right:1.2em}"
+    "td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}"
     ".bad{color:#b00;font-weight:bold}";
-
-std::string Key(const std::vector<std::string>& names) {
-  std::string key = "<p class=\"key\">";
-  for (size_t i = 0; i < names.size(); ++i) {
-    key += fmt::format("<span><b style=\"color:{}\">&#9632;</b> {}</span>", SeriesColor(i),
-                       EscapeMarkup(names[i]));
-  }
-  return key + "</p>\n";
-}
 
 // The drafters but plain decoding, and the groups, each in the order of the cells.
 struct Names {
@@ -118,14 +109,12 @@ std::string Table(const std::vector<BenchCell>& cells) {
 std::string BenchPage(const BenchHeading& heading, const std::vector<BenchCell>& cells,
                       const GroupCurves& curves) {
   const Names names = Collect(cells);
-  std::vector<std::string> curve_names;
-  for (const auto& [group, curve] : curves) curve_names.push_back(group);
   const std::string model =
       heading.draft.empty() ? heading.target : heading.target + ", draft model " + heading.draft;
   std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tahmin "
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>tahmin "
       "bench</title><style>{}"
-      "</style></head><body>\n<h1>Speculative decoding against plain decoding</h1>\n<p>{}<br>{} "
+      "</style></head><body>\n<h1>Speculative decoding against plain decoding</h1>\n<p>{}<br/>{} "
       "threads, {}, "
       "{} rounds, {} tokens a run, temperature {:g}. Token ids are compared with plain decoding's "
       "before a time "
@@ -133,14 +122,14 @@ std::string BenchPage(const BenchHeading& heading, const std::vector<BenchCell>&
       kStyle, EscapeMarkup(model), heading.num_threads, EscapeMarkup(heading.isa), heading.rounds,
       heading.max_tokens, heading.temperature);
   page +=
-      "<h2>Speed-up by group</h2>\n" + Key(names.drafters) + SpeedupChart(cells, names) +
+      "<h2>Speed-up by group</h2>\n" + SpeedupChart(cells, names) +
       "<p>Geometric mean over prompts of the median over rounds, each against the plain run of its "
       "round. "
       "Whiskers: 95 % bootstrap interval over prompts and rounds. Dashed: plain decoding.</p>\n";
-  page += "<h2>Acceptance by depth</h2>\n" + Key(names.drafters) + AcceptanceChart(cells, names) +
+  page += "<h2>Acceptance by depth</h2>\n" + AcceptanceChart(cells, names) +
           "<p>Of the draft tokens that the acceptance rule looked at, the share that it kept; all "
           "groups.</p>\n";
-  page += "<h2>What a pass over n rows costs</h2>\n" + Key(curve_names) + CostChart(curves) +
+  page += "<h2>What a pass over n rows costs</h2>\n" + CostChart(curves) +
           "<p>Measured after the runs, each group at its mean context.</p>\n";
   page += "<h2>All figures</h2>\n" + Table(cells) +
           "<p>predicted: tokens/step over the cost of a step, out of T(n) and the time spent "

@@ -20,7 +20,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kChatExamples[] = R"(Examples:
   tahmin chat -m model.gguf
   tahmin chat -m target.gguf -md draft.gguf --system "You answer in one sentence." --stats
   tahmin chat -m model.gguf --json < messages.txt > answers.jsonl
@@ -90,7 +90,7 @@ void AddChatCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--color", flags->talk.use_color, "show drafted and accepted tokens in green");
   command->add_flag("--stats", flags->talk.print_stats, "print the figures after each answer");
   command->add_flag("--json", flags->talk.use_json, "print one JSON object an answer, on one line");
-  command->footer(kExamples);
+  command->footer(kChatExamples);
   flags->command = command;
   command->callback([flags, exit_code] {
     const absl::StatusOr<int> code = Chat(*flags);

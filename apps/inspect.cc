@@ -23,7 +23,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kInspectExamples[] = R"(Examples:
   tahmin inspect -m model.gguf
   tahmin inspect -m model.gguf --tensors
   tahmin inspect -m model.gguf --curve 1,2,4,8,16 --context 256 --json > curve.json
@@ -124,7 +124,7 @@ void AddInspectCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   command->add_flag("--json", flags->use_json, "print one JSON object");
-  command->footer(kExamples);
+  command->footer(kInspectExamples);
   flags->command = command;
   command->callback([flags, exit_code] { *exit_code = Report(Inspect(*flags)); });
 }

@@ -23,7 +23,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kLogitsExamples[] = R"(Examples:
   tahmin logits -m model.gguf --ids-file ids.txt --top 5
   tahmin logits -m model.gguf --ids-file ids.txt --rows 4 --hash
   tahmin logits -m model.gguf --ids-file ids.txt --out logits.f32
@@ -102,7 +102,7 @@ void AddLogitsCommand(CLI::App& app, int* exit_code) {
   command->add_option("--out", flags->out_path, "write the rows as raw float32")->type_name("FILE");
   command->add_flag("--json", flags->use_json,
                     "accepted for symmetry: the output is always one JSON object");
-  command->footer(kExamples);
+  command->footer(kLogitsExamples);
   flags->command = command;
   command->callback([flags, exit_code] {
     const absl::Status status = Logits(*flags);

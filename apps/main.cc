@@ -1,6 +1,7 @@
 // tahmin: the command line. Each subcommand is one file of this folder.
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/command.h"
@@ -59,11 +61,20 @@ int ReportUsage(const CLI::App& app, const std::string& first_argument, const CL
   return 2;
 }
 
+// The reader of standard output has enough: ends as programs in a pipe do, without a word.
+void EndIfPipeIsClosed() {
+  pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&output, 1, 0) != 1 || (output.revents & POLLERR) == 0) return;
+  signal(SIGPIPE, SIG_DFL);
+  raise(SIGPIPE);
+}
+
 // What was written must have arrived: a full disk is an error, not a success.
 int FlushOutput(int exit_code) {
   std::cout.flush();
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
   if (is_written) return exit_code;
+  EndIfPipeIsClosed();
   fmt::print(stderr, "tahmin: error: cannot write to standard output: {}\n", std::strerror(errno));
   return exit_code == 0 || exit_code == 130 ? 1 : exit_code;
 }
@@ -121,6 +132,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return ReportUsage(app, argc > 1 ? argv[1] : "", error);
     exit_code = app.exit(error);  // --help, --version
+  } catch (const std::system_error& error) {
+    EndIfPipeIsClosed();
+    fmt::print(stderr, "tahmin: error: {}\n", error.what());
+    return 1;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr,
                "tahmin: error: out of memory; -c makes the context smaller, `tahmin inspect` shows "

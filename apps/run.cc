@@ -26,7 +26,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kRunExamples[] = R"(Examples:
   tahmin run -m model.gguf -p "The capital of France is" -n 32
   tahmin run -m target.gguf -md draft.gguf --chat -p "Write quicksort in C++." --color --stats
   tahmin run -m model.gguf --spec lookup -f notes.txt --temp 0 --json > result.json
@@ -143,7 +143,7 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--json", flags->use_json, "print one JSON object in place of the text");
   command->add_option("--json-file", flags->json_file, "also write that object into this file")
       ->type_name("FILE");
-  command->footer(kExamples);
+  command->footer(kRunExamples);
   flags->command = command;
   command->callback([flags, exit_code] {
     const absl::StatusOr<int> code = Run(*flags);

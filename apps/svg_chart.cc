@@ -11,7 +11,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr double kWidth = 960, kHeight = 320, kLeft = 60, kRight = 20, kTop = 20, kBottom = 50;
+constexpr double kWidth = 960, kHeight = 320, kLeft = 60, kRight = 20, kTop = 40, kBottom = 50;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 
 // A round number of the form 1, 2 or 5 times a power of ten with at most eight steps up to `max`.
@@ -31,11 +31,21 @@ std::string Line(double x1, double y1, double x2, double y2, std::string_view st
                      x2, y2, style);
 }
 
+// The same index, the same colour in every chart of a report.
+std::string SeriesColor(size_t index) {
+  constexpr std::array<const char*, 8> kPalette = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
+                                                   "#56b4e9", "#d55e00", "#999933", "#555555"};
+  return kPalette[index % kPalette.size()];
+}
+
 // The frame that both kinds of chart share: y axis with ticks and the label.
 class Frame {
  public:
   Frame(double y_max, std::string_view y_label) : y_max_(y_max) {
-    svg_ = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">\n", kWidth, kHeight);
+    svg_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" "
+        "role=\"img\" font-family=\"sans-serif\" font-size=\"12\">\n",
+        kWidth, kHeight);
     const double step = TickStep(y_max);
     for (int i = 0; i * step <= y_max * 1.0001; ++i) {
       svg_ += Line(kLeft, Y(i * step), kWidth - kRight, Y(i * step), "stroke=\"#ddd\"");
@@ -50,10 +60,19 @@ class Frame {
     return kTop + kPlotHeight * (1 - std::clamp(value / y_max_, 0.0, 1.0));
   }
   void Add(const std::string& markup) { svg_ += markup; }
+  // One more name in the legend above the plot.
+  void AddName(size_t index, std::string_view name) {
+    constexpr double kCharacterWidth = 7.5;
+    Add(fmt::format("<rect x=\"{:.1f}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
+                    name_x_, SeriesColor(index)));
+    Add(Text(name_x_ + 17, 20, "start", name));
+    name_x_ += 35 + kCharacterWidth * static_cast<double>(name.size());
+  }
   std::string Finish() { return svg_ + "</svg>\n"; }
 
  private:
   double y_max_;
+  double name_x_ = kLeft;
   std::string svg_;
 };
 
@@ -76,12 +95,6 @@ std::string EscapeMarkup(std::string_view text) {
   return escaped;
 }
 
-std::string SeriesColor(size_t index) {
-  constexpr std::array<const char*, 8> kPalette = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                                   "#56b4e9", "#d55e00", "#999933", "#555555"};
-  return kPalette[index % kPalette.size()];
-}
-
 std::string BarChart(const std::vector<std::string>& categories,
                      const std::vector<BarSeries>& series, double reference,
                      std::string_view y_label) {
@@ -90,6 +103,7 @@ std::string BarChart(const std::vector<std::string>& categories,
     for (size_t i = 0; i < categories.size(); ++i)
       highest = std::max({highest, bars.values[i], bars.highs[i]});
   Frame frame(highest * 1.05, y_label);
+  for (size_t k = 0; k < series.size(); ++k) frame.AddName(k, series[k].name);
   const double group_width = kPlotWidth / std::max<size_t>(1, categories.size());
   const double bar_width = 0.8 * group_width / std::max<size_t>(1, series.size());
   for (size_t i = 0; i < categories.size(); ++i) {
@@ -130,6 +144,7 @@ std::string LineChart(const std::vector<LineSeries>& series, std::string_view x_
         Text(x_at(i * step), kHeight - kBottom + 18, "middle", fmt::format("{:.6g}", i * step)));
   frame.Add(Text(kLeft + kPlotWidth / 2, kHeight - kBottom + 38, "middle", x_label));
   for (size_t k = 0; k < series.size(); ++k) {
+    frame.AddName(k, series[k].name);
     std::string points;
     for (size_t i = 0; i < series[k].x.size(); ++i) {
       const double x = x_at(series[k].x[i]), y = frame.Y(series[k].y[i]);

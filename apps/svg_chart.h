@@ -1,4 +1,5 @@
-// Small charts as SVG text, for reports that open in a browser without a network.
+// Small charts as SVG text, for reports that open in a browser without a network; each is a file of
+// its own too, its legend included.
 #pragma once
 
 #include <string>
@@ -9,9 +10,6 @@ namespace tahmin::cli {
 
 // The text as HTML or XML content.
 std::string EscapeMarkup(std::string_view text);
-
-// A colour of the palette; the same index, the same colour in every chart of a report.
-std::string SeriesColor(size_t index);
 
 struct BarSeries {
   std::string name;

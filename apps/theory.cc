@@ -16,7 +16,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kTheoryExamples[] = R"(Examples:
   tahmin theory --acceptance 0.7 --draft-max 5 --draft-cost 0.28
   tahmin inspect -m model.gguf --curve 1,2,4,8,16 --json > curve.json
   tahmin theory --acceptance 0.7 --draft-max 5 --draft-cost 0.28 --curve curve.json --json
@@ -119,7 +119,7 @@ void AddTheoryCommand(CLI::App& app, int* exit_code) {
                    "measured T(n): JSON written by `tahmin inspect --curve`")
       ->type_name("FILE");
   command->add_flag("--json", flags->use_json, "print one JSON object");
-  command->footer(kExamples);
+  command->footer(kTheoryExamples);
   command->callback([flags, exit_code] { *exit_code = Report(Theory(*flags)); });
 }
 

@@ -14,7 +14,7 @@ namespace tahmin::cli {
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kTokenizeExamples[] = R"(Examples:
   tahmin tokenize -m model.gguf -p "Hello world"
   tahmin tokenize -m model.gguf -f prompt.txt --json
 
@@ -59,7 +59,7 @@ void AddTokenizeCommand(CLI::App& app, int* exit_code) {
                       "pre-tokenizer in place of the one that the file names");
   flags->prompt.AddTo(*command);
   command->add_flag("--json", flags->use_json, "print one JSON object");
-  command->footer(kExamples);
+  command->footer(kTokenizeExamples);
   command->callback([flags, exit_code] { *exit_code = Report(Tokenize(*flags)); });
 }
 

@@ -213,6 +213,65 @@ def check_output():
         code = process.wait(timeout=60)
         check(code in (-signal.SIGPIPE, 0, 1), f"closed pipe: exit code {code}")
         process.stderr.close()
+    check_output_targets()
+
+
+def check_output_targets():
+    """Links are followed, standard output is no second file, and whoever ends the program finds no half of a file."""
+    target, link = ROOT / "target.json", ROOT / "link.json"
+    target.write_text("before")
+    link.symlink_to(target)
+    expect(1, "no tokens", "run", "-m", MODEL, "-p", "", "--json-file", link)
+    check(target.read_text() == "before", "a failed run changed what a link stands for")
+    expect(0, "", "run", "-m", MODEL, "-p", "hi", "-n", 2, "--temp", 0, "--json-file", link)
+    check(link.is_symlink() and json.loads(target.read_text())["ids"], "--json-file does not follow a link")
+    with open(ROOT / "both.txt", "wb") as both:
+        expect(1, "standard output", "run", "-m", MODEL, "-p", "hi", "-n", 2, "--json-file", "/dev/stdout", stdout=both)
+    # A pipe that nobody reads: the file is written all the same, and the end is a pipe's.
+    reader, writer = os.pipe()
+    os.close(reader)
+    whole = ROOT / "whole.json"
+    result = run("-p", "hi", "-n", 30, "--ignore-eos", "--temp", 0, "--json-file", whole, stdout=writer)
+    os.close(writer)
+    check(result.returncode == -signal.SIGPIPE and json.loads(whole.read_text())["ids"] and not result.stderr.count(b"error"),
+          f"closed pipe: {result}")
+    process = subprocess.Popen([PROGRAM, "run", "-m", MODEL, "-p", "hi", "-c", "65536", "--ignore-eos", "--json-file",
+                                ROOT / "term.json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1.5)
+    process.terminate()
+    check(process.wait(timeout=60) == -signal.SIGTERM, "SIGTERM does not end a run")
+    check(not list(ROOT.glob("*.part")), f"left behind: {list(ROOT.glob('*.part'))}")
+    # A datastore replaces no pipe and nothing that it is made from.
+    text, pipe = ROOT / "text.txt", ROOT / "pipe"
+    text.write_text("some text\n" * 20)
+    for path in [text, pipe, ROOT, MODEL]:
+        expect(1, "-o", "datastore", "build", "-m", MODEL, "-o", path, text)
+    check(text.read_text() == "some text\n" * 20 and pipe.is_fifo(), "datastore build replaced a file")
+    for option in ["--json-file", "--datastore", "--suffix-store", "--md", "--file", "--spec"]:
+        expect(2, option, "run", "-m", MODEL, "-p", "hi", option, "")
+    expect(2, "--drafters", "bench", "-m", MODEL, "--prompts", text, "--drafters", "lookup,")
+    # A cost file that would need all of the stack, one with times that cannot be, and a pipe: measured again.
+    cache = ROOT / "cache" / "tahmin"
+    cache.mkdir(parents=True)
+    costs = cache / "step_costs.json"
+    good = None
+    for damage in [None, "{\"a\":" + "[" * 100000 + "]" * 100000 + "}", "times", "pipe"]:
+        if damage == "times":
+            damage = json.dumps({key: {**value, "ms": [1e300 for _ in value["ms"]]} for key, value in good.items()})
+        costs.unlink(missing_ok=True)
+        if damage == "pipe":
+            os.mkfifo(costs)
+        elif damage:
+            costs.write_text(damage)
+        expect(0, "", "run", "-m", MODEL, "-p", "hi", "-n", 8, "--temp", 0,
+               env={**os.environ, "XDG_CACHE_HOME": str(ROOT / "cache")})
+        saved = json.loads(costs.read_text())
+        good = good or saved
+        check(all(max(value["ms"]) < 1e6 for value in saved.values() if isinstance(value, dict)), f"costs: {saved}")
+    odd = ROOT / os.fsdecode(b"odd\xff.gguf")
+    odd.symlink_to(MODEL)
+    expect(0, "", "run", "-m", odd, "-p", "hi", "-n", 8, "--temp", 0,
+           env={**os.environ, "XDG_CACHE_HOME": str(ROOT / "cache")})
 
 
 def check_speculation():

@@ -137,13 +137,13 @@ TEST(RealModels, PairEqualsPlain) {
   ASSERT_NE(engine, nullptr);
   std::map<std::string, int64_t> drafted;
   for (size_t i = 0; i < Prompts().size(); ++i) {
-    const GenerationRequest request = RealRequest(*engine, Prompts()[i], 32);
+    const GenerationRequest request = RealRequest(*engine, Prompts()[i], 24);
     ExpectIdentity(*engine, i % 2 == 0 ? request : WithSeed(request, 11 + i), {"draft", "lookup"},
                    &drafted);
   }
   // The other temperature for the two prompts on which the draft agrees most.
-  ExpectIdentity(*engine, WithSeed(RealRequest(*engine, Prompts()[2], 32), 5), {"draft"}, &drafted);
-  ExpectIdentity(*engine, RealRequest(*engine, Prompts()[1], 32), {"draft"}, &drafted);
+  ExpectIdentity(*engine, WithSeed(RealRequest(*engine, Prompts()[2], 24), 5), {"draft"}, &drafted);
+  ExpectIdentity(*engine, RealRequest(*engine, Prompts()[1], 24), {"draft"}, &drafted);
   ExpectAllDrafted(drafted);
 }
 
