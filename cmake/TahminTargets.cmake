@@ -33,6 +33,12 @@ if(TAHMIN_SANITIZER)
   endif()
   target_compile_options(tahmin_options INTERFACE
     "$<${is_instrumented}:-fsanitize=${TAHMIN_SANITIZER};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-g1>")
+  # Of the code of tests UndefinedBehaviorSanitizer leaves out the checks of every single access, and its
+  # lines have no numbers: both take a third of the time. What is tested keeps all.
+  if(TAHMIN_SANITIZER MATCHES "undefined")
+    target_compile_options(tahmin_options INTERFACE
+      "$<$<BOOL:$<TARGET_PROPERTY:TAHMIN_IS_TEST>>:-fno-sanitize=null,alignment,object-size,vptr;-g0>")
+  endif()
   target_link_options(tahmin_options INTERFACE -fsanitize=${TAHMIN_SANITIZER})
 endif()
 
@@ -98,11 +104,7 @@ function(tahmin_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   # What is tested runs as users run it; the tests themselves only need to compile fast.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  # Of the code of tests UndefinedBehaviorSanitizer leaves out the checks of every single access, and lines
-  # of it have no numbers: both take a third of the time. What is tested keeps all.
-  if(TAHMIN_SANITIZER MATCHES "undefined")
-    target_compile_options(${name} PRIVATE -fno-sanitize=null,alignment,object-size,vptr -g0)
-  endif()
+  set_target_properties(${name} PROPERTIES TAHMIN_IS_TEST ON)
   # Half of what a test takes to compile is these headers: read once, for all tests.
   get_property(headers_from GLOBAL PROPERTY TAHMIN_TEST_HEADERS_FROM)
   if(headers_from)

@@ -1,7 +1,6 @@
 #include "control/controller_trace.h"
 
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <sstream>
 
@@ -22,7 +21,7 @@ class LineWriter {
   ~LineWriter() { trace_->push_back('\n'); }
   template <typename... T>
   void Add(const T&... values) {
-    (fmt::format_to(std::back_inserter(*trace_), " {}", values), ...);
+    (AddWord(values), ...);
   }
   void AddTree(const DraftTree& tree) {
     Add(tree.size());
@@ -38,6 +37,15 @@ class LineWriter {
   }
 
  private:
+  template <typename Integer>
+  void AddWord(Integer value) {
+    *trace_ += ' ';
+    *trace_ += std::to_string(value);
+  }
+  void AddWord(float value) { *trace_ += fmt::format(" {}", value); }
+  void AddWord(double value) { *trace_ += fmt::format(" {}", value); }
+  void AddWord(const char* word) { (*trace_ += ' ') += word; }
+
   std::string* const trace_;
 };
 
