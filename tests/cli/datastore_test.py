@@ -1,11 +1,12 @@
 """`tahmin datastore`: `datastore_test.py PROGRAM WRITE_TINY_MODEL`. Needs no download.
 
-A store of this repository's own docs, what info says of it, and every way in which it can go wrong.
+A store of this repository's own texts, what info says of it, and every way in which it can go wrong.
 """
 import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import tempfile
 import time
 
 PROGRAM, WRITER = sys.argv[1:3]
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+TEXTS = sorted((pathlib.Path(__file__).resolve().parents[2] / "docs").glob("*.md"))
 FOLDER = tempfile.TemporaryDirectory()
 ROOT = pathlib.Path(FOLDER.name)
+DOCS = ROOT / "docs"  # copies of the texts and nothing else
 MODEL, OTHER, STORE = ROOT / "model.gguf", ROOT / "other.gguf", ROOT / "docs.store"
 failures = []
 
@@ -162,6 +164,9 @@ def check_interrupt():
     check(not list(ROOT.glob("interrupted.store*")), "an interrupted build left a file behind")
 
 
+DOCS.mkdir()
+for text in TEXTS:
+    shutil.copy(text, DOCS)
 subprocess.run([WRITER, "--out", MODEL], check=True)
 subprocess.run([WRITER, "--out", OTHER, "--vocab-size", "400"], check=True)
 check_build()
