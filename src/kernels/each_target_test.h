@@ -1,7 +1,8 @@
-// A fixture that runs each test once for every Highway target of this machine and once for every
-// supported ISA, so that what TAHMIN_ISA can choose is what has been tested. Test support only.
+// A fixture that runs each test once for every supported ISA, so that what TAHMIN_ISA can choose is
+// what has been tested, and once for every other Highway target of this machine. Test support only.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,16 @@ struct TargetChoice {
 
 inline std::vector<TargetChoice> AllTargetChoices() {
   std::vector<TargetChoice> choices;
-  for (Isa isa : SupportedIsas()) choices.push_back({0, isa});
   hwy::SetSupportedTargetsForTest(0);
-  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    choices.push_back({target, Isa::kPortable});
+  std::vector<int64_t> others = hwy::SupportedAndGeneratedTargets();  // best first
+  for (Isa isa : SupportedIsas()) {
+    choices.push_back({0, isa});
+    const auto picked = std::find_if(others.begin(), others.end(), [isa](int64_t target) {
+      return (target & HighwayTargetsOf(isa)) != 0;
+    });
+    if (picked != others.end()) others.erase(picked);
   }
+  for (int64_t target : others) choices.push_back({target, Isa::kPortable});
   return choices;
 }
 

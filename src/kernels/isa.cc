@@ -69,9 +69,17 @@ bool IsSupported(Isa isa) {
   return false;
 }
 
-// Highway picks the best target of a mask; HWY_STATIC_TARGET (the build's baseline) is always in
-// it.
-int64_t HighwayTargets(Isa isa) {
+void Activate(Isa isa) {
+  hwy::SetSupportedTargetsForTest(
+      0);  // back to what the CPU has, then the part of it that is wanted
+  hwy::SetSupportedTargetsForTest((hwy::SupportedTargets() | HWY_STATIC_TARGET) &
+                                  HighwayTargetsOf(isa));
+  active_isa.store(static_cast<int>(isa), std::memory_order_release);
+}
+
+}  // namespace
+
+int64_t HighwayTargetsOf(Isa isa) {
   switch (isa) {
     case Isa::kAvx512Vnni:
       return HWY_AVX3 | HWY_AVX2 | HWY_STATIC_TARGET;
@@ -84,16 +92,6 @@ int64_t HighwayTargets(Isa isa) {
   }
   return HWY_STATIC_TARGET;
 }
-
-void Activate(Isa isa) {
-  hwy::SetSupportedTargetsForTest(
-      0);  // back to what the CPU has, then the part of it that is wanted
-  hwy::SetSupportedTargetsForTest((hwy::SupportedTargets() | HWY_STATIC_TARGET) &
-                                  HighwayTargets(isa));
-  active_isa.store(static_cast<int>(isa), std::memory_order_release);
-}
-
-}  // namespace
 
 std::string_view IsaName(Isa isa) {
   switch (isa) {

@@ -17,6 +17,10 @@ enum class Isa { kPortable, kNeonDot, kAvx2, kAvxVnni, kAvx512Vnni };
 // "portable", "neon_dot", "avx2", "avx_vnni", "avx512_vnni"
 std::string_view IsaName(Isa isa);
 
+// The Highway targets that an ISA allows, as a mask of which Highway picks the best; its baseline
+// (what the build was compiled for) is always in it.
+int64_t HighwayTargetsOf(Isa isa);
+
 // What this CPU (and this build) can run, best last. Always holds kPortable.
 std::vector<Isa> SupportedIsas();
 
