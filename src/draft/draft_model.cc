@@ -12,6 +12,7 @@
 #include "draft/draft_cache.h"
 #include "draft/draft_choices.h"
 #include "draft/draft_tree_growth.h"
+#include "draft/sampled_tree.h"
 #include "sampling/candidates.h"
 #include "sampling/keyed_draw.h"
 
@@ -37,6 +38,9 @@ class DraftModel : public Drafter {
   DraftTree DraftChain(const SequenceView& sequence, const DraftBudget& budget);
   absl::StatusOr<DraftNode> DrawNode(const SequenceView& sequence, int32_t index);
   DraftTree GrowTree(const SequenceView& sequence, const DraftBudget& budget);
+  DraftTree SampleTree(const SequenceView& sequence, const DraftBudget& budget);
+  bool Sample(const SequenceView& sequence, int32_t node, std::span<const float> logits,
+              SampledTree& tree);
   bool ExpandFrontier(const SequenceView& sequence, std::span<const int32_t> frontier,
                       int32_t max_width, DraftTreeGrowth& growth);
 
@@ -59,14 +63,16 @@ DraftBudget DraftModel::FitToCache(const SequenceView& sequence, DraftBudget bud
   const int64_t depth = std::min<int64_t>(std::min(budget.max_tokens, budget.max_depth), room);
   budget.max_depth = static_cast<int32_t>(std::max<int64_t>(0, depth));
   budget.max_width = std::min(budget.max_width, resources_.max_width);
-  if (sequence.acceptance == AcceptanceRuleKind::kRejection) budget.max_width = 1;
   return budget;
 }
 
 DraftTree DraftModel::Draft(const SequenceView& sequence, const DraftBudget& budget) {
   const DraftBudget fitting = FitToCache(sequence, budget);
   if (fitting.max_depth == 0 || !cache_.CatchUp(sequence.tokens, budget.max_catch_up)) return {};
-  return fitting.max_width > 1 ? GrowTree(sequence, fitting) : DraftChain(sequence, fitting);
+  if (fitting.max_width == 1) return DraftChain(sequence, fitting);
+  const bool is_sampled =
+      sequence.acceptance == AcceptanceRuleKind::kRejection && sequence.sampling->temperature > 0;
+  return is_sampled ? SampleTree(sequence, fitting) : GrowTree(sequence, fitting);
 }
 
 // Draft token number `index` of a chain, from the logits behind the fed tokens.
@@ -124,6 +130,34 @@ DraftTree DraftModel::GrowTree(const SequenceView& sequence, const DraftBudget& 
   }
   cache_.FinishTree(growth);
   return growth.Tree();
+}
+
+DraftTree DraftModel::SampleTree(const SequenceView& sequence, const DraftBudget& budget) {
+  SampledTree tree(budget);
+  bool goes_on = Sample(sequence, kRoot, cache_.logits(), tree);
+  for (auto frontier = tree.Frontier(); goes_on && !frontier.empty(); frontier = tree.Frontier()) {
+    if (!cache_.RunNodes(tree.growth(), frontier)) break;
+    const std::span<const float> logits = cache_.logits();
+    const size_t row_size = logits.size() / frontier.size();
+    for (size_t i = 0; i < frontier.size() && goes_on; ++i)
+      goes_on = Sample(sequence, frontier[i], logits.subspan(i * row_size, row_size), tree);
+  }
+  cache_.FinishTree(tree.growth());
+  return tree.Tree();
+}
+
+// Draws the children of a node (or of the root token) from its row of logits.
+bool DraftModel::Sample(const SequenceView& sequence, int32_t node, std::span<const float> logits,
+                        SampledTree& tree) {
+  const std::span<const int32_t> context =
+      node == kRoot ? cache_.fed_tokens() : cache_.ContextOf(tree.growth(), node);
+  const auto candidates = builder_.Build(logits, context, resources_.valid_vocab_size);
+  if (!candidates.ok()) return false;
+  tree.Expand(node, ToDistribution(*candidates), [&](int32_t place) {
+    return StepUniform(sequence.seed, DrawPurpose::kDraft, sequence.step_index,
+                       static_cast<uint32_t>(place), static_cast<int64_t>(context.size()));
+  });
+  return true;
 }
 
 // Children for the frontier from the logits of its rows.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "draft/draft_choices.h"
 #include "draft/fake_target.h"
+#include "draft/sampled_tree.h"
 #include "gtest/gtest.h"
 #include "model/model_fixture.h"
 #include "sampling/candidates.h"
@@ -259,13 +261,47 @@ TEST_F(DraftModelTest, RejectionRuleGetsAChainWithItsDistribution) {
   const auto drafter = Make(4);
   drafter->Begin(View(tokens));
   const DraftTree tree =
-      drafter->Draft(View(tokens), {.max_tokens = 6, .max_depth = 4, .max_width = 4});
+      drafter->Draft(View(tokens), {.max_tokens = 6, .max_depth = 4, .max_width = 1});
   ASSERT_EQ(tree.size(), 4);
   for (int32_t i = 0; i < 4; ++i) {
     const DraftNode& node = tree.nodes[i];
     EXPECT_EQ(node.parent, i - 1);
     ASSERT_FALSE(node.q.entries.empty());
     EXPECT_FLOAT_EQ(node.confidence, static_cast<float>(node.q.ProbabilityOf(node.token)));
+  }
+}
+
+// Every node's siblings were drawn from what the model says behind its parent.
+TEST_F(DraftModelTest, RejectionRuleGetsASampledTreeWithItsDistributions) {
+  sampling_.temperature = 1.0f;
+  acceptance_ = AcceptanceRuleKind::kRejection;
+  const auto drafter = Make(3);
+  Tokens tokens = RandomTokens(9, 300, 17);
+  drafter->Begin(View(tokens));
+  CandidateBuilder builder(sampling_);
+  for (int32_t step = 0; step < 4; ++step) {
+    const DraftBudget budget = {.max_tokens = 10, .max_depth = 4, .max_width = 3};
+    const DraftTree tree = drafter->Draft(View(tokens), budget);
+    ASSERT_STREQ(BrokenPromise(tree, budget, kValidVocabSize), "");
+    std::vector<int32_t> parents;
+    std::vector<Tokens> contexts;
+    std::map<int32_t, std::vector<int32_t>> drawn;  // children so far
+    for (const DraftNode& node : tree.nodes) {
+      const Tokens& context = node.parent == kRoot ? tokens : contexts[node.parent];
+      const TokenDistribution q =
+          ToDistribution(*builder.Build(LogitsBehind(context), context, kValidVocabSize));
+      double left = 1;
+      for (const int32_t sibling : drawn[node.parent]) left -= q.ProbabilityOf(sibling);
+      EXPECT_EQ(node.q.entries.size(), q.entries.size() - drawn[node.parent].size());
+      EXPECT_NEAR(node.q.ProbabilityOf(node.token), q.ProbabilityOf(node.token) / left, 1e-9);
+      drawn[node.parent].push_back(node.token);
+      parents.push_back(node.parent);
+      contexts.push_back(context);
+      contexts.back().push_back(node.token);
+    }
+    EXPECT_EQ(parents, SampledTreeShape(budget));
+    tokens = contexts[step];  // another path each time
+    tokens.push_back(step);
   }
 }
 

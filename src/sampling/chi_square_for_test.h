@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace tahmin {
@@ -62,6 +63,23 @@ inline double ChiSquarePValue(const std::vector<int64_t>& counts,
   }
   if (pooled_expected > 0) add_cell(pooled_count, pooled_expected);
   return num_cells < 2 ? 1 : ChiSquareTail(statistic, num_cells - 1);
+}
+
+// The same by name of the cell. A count outside the expected cells gives 0.
+template <typename Cell>
+double PValueOfCounts(const std::map<Cell, int64_t>& counts,
+                      const std::map<Cell, double>& probability_of) {
+  std::vector<int64_t> ordered;
+  std::vector<double> probabilities;
+  for (const auto& [cell, probability] : probability_of) {
+    const auto found = counts.find(cell);
+    ordered.push_back(found == counts.end() ? 0 : found->second);
+    probabilities.push_back(probability);
+  }
+  for (const auto& [cell, count] : counts) {
+    if (count > 0 && !probability_of.contains(cell)) return 0;
+  }
+  return ChiSquarePValue(ordered, probabilities);
 }
 
 }  // namespace tahmin
