@@ -8,6 +8,7 @@ round by round, so that a machine whose speed drifts treats all alike.
   bench/peers/compare.py -m target.gguf --peer llama.cpp=DIR --peer ik_llama.cpp=DIR
   bench/peers/compare.py -m target.gguf -md draft.gguf --peer ik_llama.cpp=DIR --rounds 5 --json > peers.json
   bench/peers/compare.py -m target.gguf --peer "ik_llama.cpp=DIR -rtr 1" --figures plain,rows,prefill
+  bench/peers/compare.py -m target.gguf --peer ik_llama.cpp=DIR --free "ik_llama.cpp=--spec-type suffix --spec-autotune"
 
 Figures:
   plain     tokens/s of plain decoding                 peers: llama-bench, Tahmin: one-row passes of inspect --curve
@@ -16,11 +17,14 @@ Figures:
   prefill   tokens/s over a prompt of --prefill tokens peers: llama-bench, Tahmin: run (prefill_ms)
   draft     tokens/s with a draft model, and whether   peers: llama-server with and without -md, Tahmin: bench
             the text is the engine's own plain text    (each engine against its own plain decoding too)
+  free      tokens/s without a draft model, by group   peers: llama-server with the flags of each --free, of which
+            of prompts                                 the best counts for each group; Tahmin: bench with auto
 
 Prints medians, ratios to each peer and the spread (smallest to largest round). Exit code 1 when an engine fails.
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -31,6 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import urllib.error
 import urllib.request
 
@@ -59,10 +64,22 @@ def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
+class Answer(typing.NamedTuple):
+    """One prompt, plain and drafted: tokens per second, and whether the text is the same."""
+
+    group: str
+    plain: float
+    drafted: float
+    is_identical: bool
+
+
 class Tahmin:
     """Tahmin's own command line."""
 
     name = "tahmin"
+
+    def begin_round(self):
+        pass
 
     def __init__(self, options):
         self.options = options
@@ -88,19 +105,24 @@ class Tahmin:
         return 1e3 * result["stats"]["prompt_tokens"] / result["stats"]["prefill_ms"]
 
     def draft(self, prompts):
-        """One {plain, draft, identical} for each prompt: tokens per second."""
+        """One Answer for each prompt."""
+        return self._bench(prompts, ["-md", self.options.draft, "--drafters", f"draft@{self.options.draft_max}"])
+
+    def free(self, prompts):
+        """For each draft-free mode one Answer for each prompt."""
+        return [self._bench(prompts, ["--drafters", "auto"])]
+
+    def _bench(self, prompts, flags):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             file.writelines(json.dumps(prompt) + "\n" for prompt in prompts)
             file.flush()
             text = run_program(self._command(
-                "bench", "-m", self.options.model, "-md", self.options.draft, "--prompts", file.name, "--rounds", "1",
-                "--drafters", f"draft@{self.options.draft_max}", "-n", str(self.options.predict)))
-        found = {}
-        for run in map(json.loads, text.splitlines()):
-            row = found.setdefault(run["id"], {"identical": True})
-            row["plain" if run["drafter"] == "none" else "draft"] = run["tokens_per_second"]
-            row["identical"] = row["identical"] and run["identical"]
-        return [found[prompt["id"]] for prompt in prompts]
+                "bench", "-m", self.options.model, "--prompts", file.name, "--rounds", "1",
+                "-n", str(self.options.predict), *flags))
+        runs = {(run["id"], run["drafter"] == "none"): run for run in map(json.loads, text.splitlines())}
+        return [Answer(prompt["group"], runs[prompt["id"], True]["tokens_per_second"],
+                       runs[prompt["id"], False]["tokens_per_second"], runs[prompt["id"], False]["identical"])
+                for prompt in prompts]
 
 
 class Peer:
@@ -108,6 +130,9 @@ class Peer:
 
     def __init__(self, options, name, folder, flags):
         self.options, self.name, self.flags = options, name, flags
+        self.server_flags = []
+        self.free_flags = []  # one list for each draft-free mode
+        self._plain = None  # of the current round: {prompt id: (text, tokens/s)}
         self.bench = os.path.join(folder, "llama-bench")
         self.server = os.path.join(folder, "llama-server")
         for program in (self.bench, self.server):
@@ -137,23 +162,23 @@ class Peer:
         if self._draft_flags is None:
             shown = subprocess.run([self.server, "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True).stdout
-            for flag in ("--spec-draft-n-max", "--draft-max"):
-                if flag in shown:
-                    self._draft_flags = [flag, str(self.options.draft_max)]
-                    break
+            if "--spec-type SPEC[" in shown:
+                self._draft_flags = ["--spec-type", f"draft:n_max={self.options.draft_max}"]
+            elif "--spec-draft-n-max" in shown:
+                self._draft_flags = ["--spec-draft-n-max", str(self.options.draft_max)]
+            elif "--draft-max" in shown:
+                self._draft_flags = ["--draft-max", str(self.options.draft_max)]
             else:
                 raise EngineFailure(f"{self.server} --help names no flag for the number of draft tokens")
         return self._draft_flags
 
     @contextlib.contextmanager
-    def _serve(self, with_draft):
+    def _serve(self, flags):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         command = [self.server, "-m", self.options.model, "-t", str(self.options.threads), "-c", "4096", "-np", "1",
-                   "--host", "127.0.0.1", "--port", str(port)]
-        if with_draft:
-            command += ["-md", self.options.draft, *self._find_draft_flags()]
+                   "--host", "127.0.0.1", "--port", str(port), *self.server_flags, *flags]
         with tempfile.TemporaryFile("w+") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
             try:
@@ -192,15 +217,26 @@ class Peer:
             raise EngineFailure(f"{self.name}: request failed: {error}") from error
         return answer["choices"][0]["message"]["content"], answer["timings"]["predicted_per_second"]
 
+    def _answers(self, prompts, flags):
+        with self._serve(flags) as address:
+            self._answer(address, {"turns": ["Say yes."]})  # warm
+            return [self._answer(address, prompt) for prompt in prompts]
+
+    def _against_plain(self, prompts, flags):
+        if self._plain is None:
+            self._plain = self._answers(prompts, [])
+        drafted = self._answers(prompts, flags)
+        return [Answer(prompt["group"], plain_speed, speed, plain_text == text)
+                for prompt, (plain_text, plain_speed), (text, speed) in zip(prompts, self._plain, drafted)]
+
+    def begin_round(self):
+        self._plain = None
+
     def draft(self, prompts):
-        texts, speeds = {}, {}
-        for method in ("plain", "draft"):
-            with self._serve(method == "draft") as address:
-                self._answer(address, {"turns": ["Say yes."]})  # warm
-                for prompt in prompts:
-                    texts[method, prompt["id"]], speeds[method, prompt["id"]] = self._answer(address, prompt)
-        return [{"plain": speeds["plain", p["id"]], "draft": speeds["draft", p["id"]],
-                 "identical": texts["plain", p["id"]] == texts["draft", p["id"]]} for p in prompts]
+        return self._against_plain(prompts, ["-md", self.options.draft, *self._find_draft_flags()])
+
+    def free(self, prompts):
+        return [self._against_plain(prompts, flags) for flags in self.free_flags]
 
 
 def measure(engine, figures, options, prompts):
@@ -216,11 +252,21 @@ def measure(engine, figures, options, prompts):
     if "prefill" in figures:
         found[f"prefill {options.prefill} tokens/s"] = engine.prefill(options.prefill)
     if "draft" in figures:
-        rows = engine.draft(prompts)
-        found["draft tokens/s"] = statistics.geometric_mean([row["draft"] for row in rows])
-        found["draft / own plain"] = statistics.geometric_mean([row["draft"] / row["plain"] for row in rows])
-        found["draft / own plain, worst prompt"] = min(row["draft"] / row["plain"] for row in rows)
-        found["same text as own plain"] = statistics.fmean(float(row["identical"]) for row in rows)
+        answers = engine.draft(prompts)
+        found["draft tokens/s"] = statistics.geometric_mean([answer.drafted for answer in answers])
+        found["draft / own plain"] = statistics.geometric_mean([answer.drafted / answer.plain for answer in answers])
+        found["draft / own plain, worst prompt"] = min(answer.drafted / answer.plain for answer in answers)
+        found["draft, same text as own plain"] = statistics.fmean(float(answer.is_identical) for answer in answers)
+    if "free" in figures:
+        modes = engine.free(prompts)
+        for group in sorted({prompt["group"] for prompt in prompts}):
+            found[f"free {group} tokens/s"] = max(
+                statistics.geometric_mean([answer.drafted for answer in mode if answer.group == group])
+                for mode in modes)
+        found["free / own plain, best mode"] = max(
+            statistics.geometric_mean([answer.drafted / answer.plain for answer in mode]) for mode in modes)
+        found["free, same text as own plain, worst mode"] = min(
+            statistics.fmean(float(answer.is_identical) for answer in mode) for mode in modes)
     return found
 
 
@@ -249,27 +295,34 @@ def parse_arguments():
     parser.add_argument("--peer", action="append", required=True, metavar="NAME=DIR [FLAGS]",
                         help="engine, the folder of its programs, extra flags for llama-bench; may be repeated")
     parser.add_argument("--tahmin", default=os.path.join(root, "build", "release", "tahmin"))
-    parser.add_argument("--figures", help="of plain,rows,prefill,draft; default: all that the files allow")
+    parser.add_argument("--server", action="append", default=[], metavar="NAME=FLAGS",
+                        help="flags for a peer's llama-server, whatever it does")
+    parser.add_argument("--free", action="append", default=[], metavar="NAME=FLAGS",
+                        help="flags that make a peer's llama-server draft without a draft model; may be repeated")
+    parser.add_argument("--figures", help="of plain,rows,prefill,draft,free; default: all that the options allow")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", default="2,4,8,16", help="row counts of T(n)")
     parser.add_argument("--prefill", type=int, default=256, help="tokens of the prefill figure")
     parser.add_argument("--prompts", default=os.path.join(root, "bench", "prompts", "prompts.jsonl"))
-    parser.add_argument("--limit", type=int, default=8, help="prompts of the draft figure, spread over the file")
+    parser.add_argument("--per-group", type=int, default=1, help="prompts of each group, for draft and free")
     parser.add_argument("--predict", "-n", type=int, default=128, help="tokens of an answer")
     parser.add_argument("--draft-max", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object with every round")
     options = parser.parse_args()
-    known = ["plain", "rows", "prefill", "draft"]
+    known = ["plain", "rows", "prefill", "draft", "free"]
+    has_files = {"draft": options.draft, "free": options.free}
     options.figures = (options.figures.split(",") if options.figures else
-                       [figure for figure in known if figure != "draft" or options.draft])
+                       [figure for figure in known if has_files.get(figure, True)])
     for figure in options.figures:
         if figure not in known:
             parser.error(f"--figures: expected some of {','.join(known)}; found '{figure}'")
     if "draft" in options.figures and not options.draft:
         parser.error("the figure draft needs a draft model: add -md FILE.gguf")
-    if min(options.rounds, options.threads, options.limit, options.prefill // 8) < 1:
-        parser.error("--rounds, --threads and --limit are at least 1, --prefill at least 8")
+    if "free" in options.figures and not options.free:
+        parser.error("the figure free needs the peers' modes: add --free NAME=FLAGS")
+    if min(options.rounds, options.threads, options.per_group, options.prefill // 8) < 1:
+        parser.error("--rounds, --threads and --per-group are at least 1, --prefill at least 8")
     try:
         options.rows = sorted({int(text) for text in options.rows.split(",")} - {1})
     except ValueError:
@@ -288,25 +341,43 @@ def make_peers(options):
         if not separator or not name or not words or name == Tahmin.name:
             stop_with_usage_error(f"--peer: expected NAME=DIR [FLAGS], found '{text}'")
         peers.append(Peer(options, name, words[0], words[1:]))
+    for option, text in [("--server", text) for text in options.server] + [("--free", text) for text in options.free]:
+        name, separator, flags = text.partition("=")
+        named = [peer for peer in peers if peer.name == name]
+        if not separator or not named or not flags.strip():
+            stop_with_usage_error(f"{option}: expected NAME=FLAGS with the name of a --peer, found '{text}'")
+        if option == "--server":
+            named[0].server_flags += shlex.split(flags)
+        else:
+            named[0].free_flags.append(shlex.split(flags))
+    if "free" in options.figures:
+        for peer in peers:
+            if not peer.free_flags:
+                stop_with_usage_error(f"the figure free needs --free {peer.name}=FLAGS")
     return peers
 
 
 def read_prompts(options):
     with open(options.prompts, encoding="utf-8") as file:
         prompts = [json.loads(line) for line in file if line.strip()]
-    stride = max(1, len(prompts) // options.limit)
-    return prompts[::stride][: options.limit]
+    chosen, num_of_group = [], collections.Counter()
+    for prompt in prompts:
+        num_of_group[prompt["group"]] += 1
+        if num_of_group[prompt["group"]] <= options.per_group:
+            chosen.append(prompt)
+    return chosen
 
 
 def main():
     options = parse_arguments()
     engines = [Tahmin(options), *make_peers(options)]
-    prompts = read_prompts(options) if "draft" in options.figures else []
+    prompts = read_prompts(options)
     results = {engine.name: [] for engine in engines}
     try:
         for round_index in range(options.rounds):
             order = engines if round_index % 2 == 0 else engines[::-1]
             for engine in order:
+                engine.begin_round()
                 note(f"round {round_index + 1} of {options.rounds}: {engine.name}")
                 results[engine.name].append(measure(engine, options.figures, options, prompts))
     except EngineFailure as failure:
