@@ -79,8 +79,6 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   TAHMIN_RETURN_IF_ERROR(ValidateSamplingOptions(options.generation.sampling, INT32_MAX));
   TAHMIN_RETURN_IF_ERROR(flags.chat.Validate());
   TAHMIN_ASSIGN_OR_RETURN(options.generation.acceptance, ParseAcceptance(flags.accept));
-  const bool has_own_text = options.generation.acceptance == AcceptanceRuleKind::kRejection &&
-                            flags.temperature > 0;  // each drafter another draw
   TAHMIN_ASSIGN_OR_RETURN(options.settings, MakeBenchSettings(flags));
   TAHMIN_ASSIGN_OR_RETURN(const auto all, ReadPromptFile(flags.prompts_path));
   TAHMIN_ASSIGN_OR_RETURN(const auto prompts,
@@ -109,7 +107,7 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
                               ShowProgress("benchmarking", ++done, total);
                             }));
     for (const BenchRun& run : runs) {
-      all_identical = all_identical && (run.is_identical || has_own_text);
+      all_identical = all_identical && (run.is_identical || !WritesPlainText(options.generation));
       if (run.stats.draft_context_full_steps > fullest.draft_context_full_steps)
         fullest = run.stats;
       if (flags.use_json)

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "apps/bench_report.h"
+#include "apps/markup.h"
 #include "apps/svg_chart.h"
 #include "fmt/format.h"
 

@@ -63,12 +63,8 @@ void ChooseSeed(SamplingOptions* sampling) {
 
 absl::StatusOr<int> Chat(const ChatCommandFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
-  NoteOptionsWithoutEffect(*flags.command, request);
-  DropUnusedStores(*flags.command, request.draft.drafter, &options);
-  DropUnusedDraftModel(*flags.command, UsesDraftModel(request.draft, options), &options);
-  TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
-  options.draft = request.draft;
+  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions options,
+                          EngineOptionsFor(*flags.command, flags.model, request));
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options));
   ChooseSeed(&request.options.sampling);
   NoteBiasWithoutEffect(*flags.command, *engine, request.options);

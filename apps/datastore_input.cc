@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/document_lines.h"
+#include "apps/input_line.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "tokenizer/utf8.h"
@@ -44,26 +45,12 @@ absl::Status ListFolder(const std::string& folder, std::vector<InputFile>* files
   return absl::OkStatus();
 }
 
-constexpr size_t kMostLineBytes = 1 << 28;
-
-// A line, or the first kMostLineBytes + 1 bytes of a longer one: an endless line must not take all
-// memory.
-bool GetLine(std::istream& stream, std::string* line) {
-  line->clear();
-  std::streambuf& buffer = *stream.rdbuf();
-  int c = buffer.sbumpc();
-  if (c == EOF) stream.setstate(std::ios::eofbit);
-  for (; c != EOF && c != '\n' && line->size() <= kMostLineBytes; c = buffer.sbumpc())
-    line->push_back(static_cast<char>(c));
-  return !line->empty() || stream.good();
-}
-
 absl::Status ReadLines(
     const InputFile& file, std::ifstream& stream,
     const std::function<absl::StatusOr<InputDocument>(const std::string&)>& parse,
     const std::function<bool(InputDocument)>& take) {
   std::string line;
-  for (int64_t number = 1; GetLine(stream, &line); ++number) {
+  for (int64_t number = 1; GetInputLine(stream, &line); ++number) {
     if (line.size() > kMostLineBytes) {
       return absl::InvalidArgumentError(fmt::format(
           "{}, line {}: expected at most {} bytes in a line", file.path, number, kMostLineBytes));

@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <string_view>
 
+#include "apps/draft_options.h"
 #include "apps/option_effects.h"
 #include "apps/terminal.h"
+#include "base/file_replacement.h"
 #include "base/status_macros.h"
 #include "engine/context_length.h"
 #include "fmt/format.h"
@@ -52,6 +54,19 @@ absl::Status FitContext(const CLI::App& command, EngineOptions* options) {
   WarnBeyondTraining("--ctx-size", options->context_tokens, length, "the model",
                      "the text may make no sense");
   return options->draft_model_path.empty() ? absl::OkStatus() : FitDraftContext(command, options);
+}
+
+absl::StatusOr<EngineOptions> EngineOptionsFor(const CLI::App& command, const ModelFlags& model,
+                                               const GenerationRequest& request) {
+  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, model.Resolve());
+  NoteOptionsWithoutEffect(command, request);
+  DropUnusedStores(command, request.draft.drafter, &options);
+  DropUnusedDraftModel(command, UsesDraftModel(request.draft, options), &options);
+  TAHMIN_RETURN_IF_ERROR(FitContext(command, &options));
+  if (!options.suffix_store_path.empty())
+    TAHMIN_RETURN_IF_ERROR(CheckReplaceable(options.suffix_store_path));
+  options.draft = request.draft;
+  return options;
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadEngine(const EngineOptions& options,

@@ -42,22 +42,6 @@ void AddDraftModelOptions(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(0, 1 << 24));
 }
 
-absl::StatusOr<DraftRepack> ParseDraftRepack(const std::string& text) {
-  if (text == "auto") return DraftRepack::kAuto;
-  if (text == "stored") return DraftRepack::kStored;
-  if (text == "4bit") return DraftRepack::k4Bit;
-  return UsageError(fmt::format("--draft-repack: expected auto, stored or 4bit, found '{}'", text));
-}
-
-absl::StatusOr<DraftHead> ParseDraftHead(const std::string& text) {
-  if (text == "auto") return DraftHead::kAuto;
-  if (text == "exact") return DraftHead::kExact;
-  if (text == "frequent") return DraftHead::kFrequent;
-  if (text == "coarse") return DraftHead::kCoarse;
-  return UsageError(
-      fmt::format("--draft-head: expected auto, exact, frequent or coarse, found '{}'", text));
-}
-
 void AddStoreOptions(CLI::App& command, ModelFlags& flags) {
   command
       .add_option("--datastore", flags.engine.datastore_path,

@@ -58,6 +58,22 @@ absl::StatusOr<KvType> ParseKvType(const std::string& flag, const std::string& t
   return UsageError(fmt::format("{}: expected f16 or f32, found '{}'", flag, text));
 }
 
+absl::StatusOr<DraftRepack> ParseDraftRepack(const std::string& text) {
+  if (text == "auto") return DraftRepack::kAuto;
+  if (text == "stored") return DraftRepack::kStored;
+  if (text == "4bit") return DraftRepack::k4Bit;
+  return UsageError(fmt::format("--draft-repack: expected auto, stored or 4bit, found '{}'", text));
+}
+
+absl::StatusOr<DraftHead> ParseDraftHead(const std::string& text) {
+  if (text == "auto") return DraftHead::kAuto;
+  if (text == "exact") return DraftHead::kExact;
+  if (text == "frequent") return DraftHead::kFrequent;
+  if (text == "coarse") return DraftHead::kCoarse;
+  return UsageError(
+      fmt::format("--draft-head: expected auto, exact, frequent or coarse, found '{}'", text));
+}
+
 absl::StatusOr<std::pair<int32_t, float>> ParseBias(const std::string& text) {
   const size_t equals = text.find('=');
   int32_t token = 0;

@@ -13,6 +13,8 @@
 namespace tahmin::cli {
 
 absl::StatusOr<KvType> ParseKvType(const std::string& flag, const std::string& text);
+absl::StatusOr<DraftRepack> ParseDraftRepack(const std::string& text);
+absl::StatusOr<DraftHead> ParseDraftHead(const std::string& text);
 absl::StatusOr<std::pair<int32_t, float>> ParseBias(const std::string& text);  // "42=-1.5"
 absl::StatusOr<uint64_t> ParseSeed(const std::string& text);
 

@@ -17,6 +17,7 @@
 #include "apps/option_effects.h"
 #include "apps/output_file.h"
 #include "apps/prompt_options.h"
+#include "apps/streamed_answer.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -74,32 +75,11 @@ absl::StatusOr<std::vector<int32_t>> Tokenize(const RunFlags& flags, const Engin
   return conversation.Ask(text);
 }
 
-// The text goes out while it is written; a closed pipe or a full disk ends the generation.
-absl::StatusOr<GenerationResult> Generate(const RunFlags& flags, Engine& engine,
-                                          GenerationRequest& request) {
-  TextPrinter printer(flags.use_color);
-  InterruptScope interrupt;
-  request.cancel = interrupt.flag();
-  const auto on_token = [&](const TokenEvent& event) {
-    if (!flags.use_json && !printer.Print(event)) interrupt.Set();
-  };
-  const auto on_prefill = [](int64_t done, int64_t total) {
-    ShowProgress("reading the prompt", done, total);
-  };
-  TAHMIN_ASSIGN_OR_RETURN(GenerationResult result, engine.Generate(request, on_token, on_prefill));
-  printer.Finish();
-  return result;
-}
-
 // The exit code.
 absl::StatusOr<int> Run(const RunFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(GenerationRequest request, MakeRequest(flags));
-  TAHMIN_ASSIGN_OR_RETURN(EngineOptions options, flags.model.Resolve());
-  NoteOptionsWithoutEffect(*flags.command, request);
-  DropUnusedStores(*flags.command, request.draft.drafter, &options);
-  DropUnusedDraftModel(*flags.command, UsesDraftModel(request.draft, options), &options);
-  TAHMIN_RETURN_IF_ERROR(FitContext(*flags.command, &options));
-  options.draft = request.draft;
+  TAHMIN_ASSIGN_OR_RETURN(const EngineOptions options,
+                          EngineOptionsFor(*flags.command, flags.model, request));
   std::optional<OutputFile> json_file;
   if (!flags.json_file.empty()) {
     TAHMIN_ASSIGN_OR_RETURN(json_file, OutputFile::Open("--json-file", flags.json_file));
@@ -108,7 +88,8 @@ absl::StatusOr<int> Run(const RunFlags& flags) {
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options));
   NoteBiasWithoutEffect(*flags.command, *engine, request.options);
   TAHMIN_ASSIGN_OR_RETURN(request.prompt_tokens, Tokenize(flags, *engine, text));
-  TAHMIN_ASSIGN_OR_RETURN(const GenerationResult result, Generate(flags, *engine, request));
+  TAHMIN_ASSIGN_OR_RETURN(const GenerationResult result,
+                          GenerateStreamed(*engine, request, {flags.use_color, flags.use_json}));
 
   const std::string json = DumpJson(ResultToJson(result, request)) + "\n";
   fmt::print("{}", flags.use_json ? json : "\n");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "apps/markup.h"
 #include "fmt/format.h"
 
 namespace tahmin::cli {
@@ -77,23 +78,6 @@ class Frame {
 };
 
 }  // namespace
-
-std::string EscapeMarkup(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '"')
-      escaped += "&quot;";
-    else
-      escaped += c;
-  }
-  return escaped;
-}
 
 std::string BarChart(const std::vector<std::string>& categories,
                      const std::vector<BarSeries>& series, double reference,

@@ -8,9 +8,6 @@
 
 namespace tahmin::cli {
 
-// The text as HTML or XML content.
-std::string EscapeMarkup(std::string_view text);
-
 struct BarSeries {
   std::string name;
   // By category. A value <= 0 draws no bar; low and high are the ends of its whisker.

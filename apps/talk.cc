@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "apps/command.h"
+#include "apps/input_line.h"
 #include "apps/json_output.h"
+#include "apps/streamed_answer.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -30,7 +32,11 @@ class Dialogue {
     std::string line;
     while (std::ferror(stdout) == 0) {
       if (StderrIsTerminal()) fmt::print(stderr, "> ");
-      if (!std::getline(std::cin, line) || line == "/quit") break;
+      if (!GetInputLine(std::cin, &line) || line == "/quit") break;
+      if (line.size() > kMostLineBytes) {
+        return Report(absl::InvalidArgumentError(
+            fmt::format("expected a message of at most {} bytes, found more", kMostLineBytes)));
+      }
       if (line.empty()) continue;
       if (line == "/clear") {
         conversation_.Forget();
@@ -52,16 +58,7 @@ class Dialogue {
  private:
   absl::Status Answer(const std::string& message) {
     TAHMIN_ASSIGN_OR_RETURN(request_.prompt_tokens, conversation_.Ask(message));
-    TextPrinter printer(flags_.use_color);
-    InterruptScope interrupt;
-    request_.cancel = interrupt.flag();
-    auto result = engine_.Generate(
-        request_,
-        [&](const TokenEvent& event) {
-          if (!flags_.use_json && !printer.Print(event)) interrupt.Set();
-        },
-        [](int64_t done, int64_t total) { ShowProgress("reading the prompt", done, total); });
-    printer.Finish();
+    const auto result = GenerateStreamed(engine_, request_, {flags_.use_color, flags_.use_json});
     if (!result.ok()) {
       conversation_.Retract();
       return result.status();

@@ -10,6 +10,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+
 namespace tahmin {
 
 namespace {
@@ -24,20 +27,45 @@ absl::Status WriteAll(int descriptor, std::span<const uint8_t> bytes, const std:
   return absl::OkStatus();
 }
 
+// Where `path` leads: a link stays one, the file that it stands for is replaced.
+std::string TargetOf(const std::string& path) {
+  std::error_code ignored;
+  const bool is_link = std::filesystem::is_symlink(path, ignored);
+  return is_link ? std::filesystem::weakly_canonical(path, ignored).string() : path;
+}
+
+// A new file beside `target`, readable by its owner alone; its name goes into `temporary`.
+absl::StatusOr<int> CreateBeside(const std::string& path, const std::string& target,
+                                 std::string* temporary) {
+  *temporary = target + ".XXXXXX";
+  const int descriptor = mkstemp(temporary->data());
+  if (descriptor >= 0) return descriptor;
+  return absl::ErrnoToStatus(errno, fmt::format("{}: cannot create a file beside it", path));
+}
+
 }  // namespace
+
+absl::Status CheckReplaceable(const std::string& path) {
+  const std::string target = TargetOf(path);
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(target, ignored).type();
+  if (kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::not_found) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: expected a regular file or none yet; it is neither", path));
+  }
+  std::string temporary;
+  TAHMIN_ASSIGN_OR_RETURN(const int descriptor, CreateBeside(path, target, &temporary));
+  close(descriptor);
+  unlink(temporary.c_str());
+  return absl::OkStatus();
+}
 
 absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes,
                          FileReaders readers) {
-  // A link stays one: the file that it stands for is replaced.
-  std::error_code ignored;
-  const bool is_link = std::filesystem::is_symlink(path, ignored);
-  const std::string target =
-      is_link ? std::filesystem::weakly_canonical(path, ignored).string() : path;
-  std::string temporary = target + ".XXXXXX";
-  const int descriptor = mkstemp(temporary.data());  // readable by its owner alone
-  if (descriptor < 0) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot create a file beside it", path));
-  }
+  const std::string target = TargetOf(path);
+  std::string temporary;
+  TAHMIN_ASSIGN_OR_RETURN(const int descriptor, CreateBeside(path, target, &temporary));
   absl::Status status = WriteAll(descriptor, bytes, temporary);
   if (status.ok() && readers == FileReaders::kEveryone && fchmod(descriptor, 0644) != 0) {
     status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot set its mode", temporary));

@@ -17,4 +17,8 @@ enum class FileReaders { kOwner, kEveryone };  // modes 0600 and 0644
 absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes,
                          FileReaders readers);
 
+// Whether ReplaceFile can begin: a file can be created beside `path`, and `path` is a regular file
+// or nothing yet. For those who would else find out after long work. Leaves nothing behind.
+absl::Status CheckReplaceable(const std::string& path);
+
 }  // namespace tahmin

@@ -67,6 +67,19 @@ TEST_F(FileTest, FailedReplacementNamesThePathAndLeavesWhatWasThere) {
   EXPECT_EQ(NumFiles(), 1u);
 }
 
+TEST_F(FileTest, WhatCannotBeReplacedIsKnownBefore) {
+  EXPECT_TRUE(CheckReplaceable(Path("new")).ok());
+  EXPECT_EQ(NumFiles(), 0u);
+  ASSERT_TRUE(ReplaceFile(Path("a"), Bytes("old"), FileReaders::kOwner).ok());
+  EXPECT_TRUE(CheckReplaceable(Path("a")).ok());
+  EXPECT_EQ(Contents(Path("a")), "old");
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {folder_, Path("pipe"), Path("no/a")}) {
+    EXPECT_EQ(CheckReplaceable(path).message().find(path), 0u) << CheckReplaceable(path);
+  }
+  EXPECT_EQ(NumFiles(), 2u);
+}
+
 TEST_F(FileTest, ReplacesWhatALinkStandsFor) {
   ASSERT_TRUE(ReplaceFile(Path("a"), Bytes("old"), FileReaders::kOwner).ok());
   std::filesystem::create_symlink("a", Path("link"));

@@ -18,19 +18,12 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "base/shadow_memory.h"
 #include "gguf/gguf_file.h"
 #include "model/model.h"
 #include "tahmin/engine.h"
 #include "tests/data/tiny_model.h"
 #include "tokenizer/tokenizer.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TAHMIN_MAPS_SHADOW_MEMORY 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TAHMIN_MAPS_SHADOW_MEMORY 1
-#endif
-#endif
 
 namespace tahmin {
 namespace {

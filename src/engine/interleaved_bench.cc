@@ -4,6 +4,10 @@
 
 namespace tahmin {
 
+bool WritesPlainText(const GenerationOptions& options) {
+  return options.acceptance == AcceptanceRuleKind::kKeyed || options.sampling.temperature == 0;
+}
+
 absl::StatusOr<std::vector<BenchRun>> BenchPrompt(Engine& engine,
                                                   const std::vector<int32_t>& prompt,
                                                   const BenchOptions& options,
@@ -16,10 +20,8 @@ absl::StatusOr<std::vector<BenchRun>> BenchPrompt(Engine& engine,
   request.keep_output = false;  // or the next run would draft from this one's
   if (!request.options.sampling.seed) request.options.sampling.seed = 0;
 
-  // Under the rejection rule each drafter writes another draw; those that happen to be equal are a
-  // selection.
-  const bool has_same_draws = options.generation.acceptance == AcceptanceRuleKind::kKeyed ||
-                              options.generation.sampling.temperature == 0;
+  // Where each writes another draw, those that happen to be equal are a selection.
+  const bool has_same_draws = WritesPlainText(options.generation);
   std::vector<BenchRun> runs;
   for (int32_t round = 0; round < options.rounds; ++round) {
     std::vector<BenchRun> of_round(settings.size());

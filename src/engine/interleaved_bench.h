@@ -33,6 +33,10 @@ struct BenchOptions {
   int32_t rounds = 3;
 };
 
+// Whether every drafter is promised plain decoding's ids. Not when sampling under the rejection
+// rule: there each drafter writes another draw.
+bool WritesPlainText(const GenerationOptions& options);
+
 // All rounds of one prompt. Within a round: plain first and the settings in order, next round the
 // other way round. The seed is fixed by the caller (sampling.seed set), else 0 is used.
 absl::StatusOr<std::vector<BenchRun>> BenchPrompt(Engine& engine,

@@ -16,15 +16,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/shadow_memory.h"
 #include "fmt/format.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TAHMIN_MAPS_SHADOW_MEMORY 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TAHMIN_MAPS_SHADOW_MEMORY 1
-#endif
-#endif
 
 namespace tahmin {
 namespace {

@@ -247,6 +247,9 @@ def check_output_targets():
     for path in [text, pipe, ROOT, MODEL]:
         expect(1, "-o", "datastore", "build", "-m", MODEL, "-o", path, text)
     check(text.read_text() == "some text\n" * 20 and pipe.is_fifo(), "datastore build replaced a file")
+    # A store that could not be written at the end is refused before the work.
+    for path in [ROOT, pipe, ROOT / "missing" / "store"]:
+        expect(1, str(path), "run", "-m", MODEL, "-p", "hi", "--suffix-store", path)
     for option in ["--json-file", "--datastore", "--suffix-store", "--md", "--file", "--spec"]:
         expect(2, option, "run", "-m", MODEL, "-p", "hi", option, "")
     expect(2, "--drafters", "bench", "-m", MODEL, "--prompts", text, "--drafters", "lookup,")
