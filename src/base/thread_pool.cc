@@ -4,6 +4,7 @@
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -79,20 +80,51 @@ class ScopedFloatMode {
   ScopedFloatMode& operator=(const ScopedFloatMode&) = delete;
 };
 
+// Tasks [begin, end) that nobody has taken, in one word so that one compare-and-swap takes one of
+// them: its thread from the front, others from the back.
+class TaskRange {
+ public:
+  void Publish(uint64_t begin, uint64_t end) { word_.store(begin << 32 | end); }
+
+  // The index of a task that is now the caller's, or -1.
+  int64_t TakeFirst() { return Take(/*is_first=*/true); }
+  int64_t TakeLast() { return Take(/*is_first=*/false); }
+
+ private:
+  int64_t Take(bool is_first) {
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    while (true) {
+      const uint64_t begin = word >> 32, end = word & 0xffffffff;
+      if (begin >= end) return -1;
+      const uint64_t rest = is_first ? (begin + 1) << 32 | end : begin << 32 | (end - 1);
+      if (!word_.compare_exchange_weak(word, rest, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+        continue;
+      }
+      return static_cast<int64_t>(is_first ? begin : end - 1);
+    }
+  }
+
+  alignas(64) std::atomic<uint64_t> word_{0};
+};
+
 }  // namespace
 
-// A task is owned by whoever lowers num_unclaimed. The description of a region (the three plain
-// members) is read only while owning a task of it, and the region cannot end before that task is
-// reported, so the description is stable and the caller waits for owned tasks only: a worker that
-// is asleep, late or without a core holds nothing up. A late worker that claims from the next
-// region simply works there.
+// A region's tasks are split evenly into one range for each thread, so that a thread's tasks are
+// neighbours in memory; whoever has none left takes from the others. A task is owned by whoever
+// took it. The description of a region (the two plain members) is read only while owning a task of
+// it, and the region cannot end before that task is reported, so the description is stable and the
+// caller waits for owned tasks only: a worker that is asleep, late or without a core holds nothing
+// up. A late worker that takes a task of the next region simply works there.
 struct ThreadPool::State {
+  explicit State(int num_threads) : ranges(static_cast<size_t>(num_threads)) {}
+
   Invoke invoke = nullptr;
   void* context = nullptr;
-  int64_t num_tasks = 0;
 
-  alignas(64) std::atomic<int64_t> num_unclaimed{0};
+  std::vector<TaskRange> ranges;  // by thread
   alignas(64) std::atomic<int64_t> num_unfinished{0};
+  alignas(64) std::atomic<uint64_t> num_regions{0};  // published so far
 
   // The sleeping protocol: a sleeper announces itself and then looks again, the other side changes
   // the counter and then looks for sleepers, all sequentially consistent, so one of them sees the
@@ -105,25 +137,26 @@ struct ThreadPool::State {
   std::condition_variable work_finished;
   std::vector<std::thread> workers;
 
-  void RunClaimedTasks(int thread_index);
+  int64_t TakeTask(int thread_index);
+  void RunTasks(int thread_index);
   void WaitUntilFinished();
-  void WaitForWork();
+  void WaitForRegion(uint64_t num_seen);
   void WakeWorkers();
   void WorkerMain(int thread_index);
 };
 
-void ThreadPool::State::RunClaimedTasks(int thread_index) {
+int64_t ThreadPool::State::TakeTask(int thread_index) {
+  const size_t own = static_cast<size_t>(thread_index);
+  int64_t task_index = ranges[own].TakeFirst();
+  for (size_t i = 1; task_index < 0 && i < ranges.size(); ++i)
+    task_index = ranges[(own + i) % ranges.size()].TakeLast();
+  return task_index;
+}
+
+void ThreadPool::State::RunTasks(int thread_index) {
   int64_t num_done = 0;
-  int64_t unclaimed = num_unclaimed.load(std::memory_order_relaxed);
-  while (unclaimed > 0) {
-    if (!num_unclaimed.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acquire,
-                                             std::memory_order_relaxed)) {
-      continue;
-    }
-    invoke(context, num_tasks - unclaimed, thread_index);
-    ++num_done;
-    unclaimed = num_unclaimed.load(std::memory_order_relaxed);
-  }
+  for (int64_t task; (task = TakeTask(thread_index)) >= 0; ++num_done)
+    invoke(context, task, thread_index);
   if (num_done == 0) return;
   if (num_unfinished.fetch_sub(num_done) != num_done) return;
   if (!is_caller_asleep.load()) return;
@@ -140,15 +173,15 @@ void ThreadPool::State::WaitUntilFinished() {
   is_caller_asleep.store(false);
 }
 
-void ThreadPool::State::WaitForWork() {
-  const auto has_news = [this] {
-    return num_unclaimed.load(std::memory_order_relaxed) > 0 ||
+void ThreadPool::State::WaitForRegion(uint64_t num_seen) {
+  const auto has_news = [this, num_seen] {
+    return num_regions.load(std::memory_order_relaxed) != num_seen ||
            is_stopping.load(std::memory_order_relaxed);
   };
   if (SpinUntil(has_news)) return;
   std::unique_lock<std::mutex> lock(mutex);
   num_sleeping_workers.fetch_add(1);
-  while (num_unclaimed.load() == 0 && !is_stopping.load()) work_arrived.wait(lock);
+  while (num_regions.load() == num_seen && !is_stopping.load()) work_arrived.wait(lock);
   num_sleeping_workers.fetch_sub(1);
 }
 
@@ -161,13 +194,15 @@ void ThreadPool::State::WakeWorkers() {
 void ThreadPool::State::WorkerMain(int thread_index) {
   const ScopedFloatMode float_mode;
   while (!is_stopping.load(std::memory_order_acquire)) {
-    RunClaimedTasks(thread_index);
-    WaitForWork();
+    // Read before the tasks are looked at: what is published after that is news.
+    const uint64_t num_seen = num_regions.load(std::memory_order_acquire);
+    RunTasks(thread_index);
+    WaitForRegion(num_seen);
   }
 }
 
 ThreadPool::ThreadPool(int num_threads)
-    : num_threads_(num_threads), state_(std::make_unique<State>()) {
+    : num_threads_(num_threads), state_(std::make_unique<State>(num_threads)) {
   TAHMIN_CHECK(num_threads >= 1);
   state_->workers.reserve(static_cast<size_t>(num_threads - 1));
   for (int thread_index = 1; thread_index < num_threads; ++thread_index) {
@@ -191,13 +226,17 @@ void ThreadPool::Run(int64_t num_tasks, Invoke invoke, void* context) {
   }
   State& state = *state_;
   TAHMIN_DCHECK(state.num_unfinished.load() == 0);
+  TAHMIN_CHECK(num_tasks <= UINT32_MAX);
   state.invoke = invoke;
   state.context = context;
-  state.num_tasks = num_tasks;
   state.num_unfinished.store(num_tasks, std::memory_order_relaxed);
-  state.num_unclaimed.store(num_tasks);
+  const auto total = static_cast<uint64_t>(num_tasks);
+  const auto num_threads = static_cast<uint64_t>(num_threads_);
+  for (uint64_t i = 0; i < num_threads; ++i)
+    state.ranges[i].Publish(i * total / num_threads, (i + 1) * total / num_threads);
+  state.num_regions.fetch_add(1);
   state.WakeWorkers();
-  state.RunClaimedTasks(0);
+  state.RunTasks(0);
   state.WaitUntilFinished();
 }
 

@@ -1,7 +1,8 @@
 // A pool that splits independent outputs (weight rows, heads, tokens) over threads. The calling
-// thread takes part. Tasks are handed out one at a time from a shared counter, so a thread that the
-// system takes away delays only the task that it holds; which thread runs a task never changes a
-// result, because tasks never share an output.
+// thread takes part. Each thread begins with an equal run of neighbouring tasks, so that it reads
+// memory in one stream, and then takes the last ones of others: a thread that the system takes away
+// delays only the task that it holds. Which thread runs a task never changes a result, because
+// tasks never share an output.
 //
 // Workers spin for a short time after a region (a decoding step opens hundreds of them), then sleep
 // in the kernel: an idle program uses no CPU. All threads share one floating-point mode
