@@ -8,15 +8,35 @@
 
 namespace tahmin::cli {
 
+namespace {
+
+void PrintStages(const nlohmann::json& curve) {
+  fmt::print("where the time of a pass goes, in ms\n  {:<16}", "rows");
+  for (const nlohmann::json& point : curve) fmt::print(" {:>8}", point["rows"].get<int>());
+  for (size_t i = 0; i < kNumPassStages; ++i) {
+    const std::string name(PassStageName(static_cast<PassStage>(i)));
+    fmt::print("\n  {:<16}", name);
+    for (const nlohmann::json& point : curve)
+      fmt::print(" {:>8.3f}", point["stage_ms"][name].get<double>());
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+
 nlohmann::json CurveToJson(const CostCurve& curve, const Engine& engine, int64_t context) {
   const WeightFigures weights = engine.model().weight_figures();
   nlohmann::json points = nlohmann::json::array();
   double extra_rows_fraction = 0;
   int32_t most_rows = 0;
   for (const CurvePoint& point : curve.points) {
+    nlohmann::json stages;
+    for (size_t stage = 0; stage < kNumPassStages; ++stage)
+      stages[PassStageName(static_cast<PassStage>(stage))] = point.stage_ms[stage];
     points.push_back({{"rows", point.rows},
                       {"ms", point.ms},
-                      {"attention_ms", point.attention_ms},
+                      {"attention_ms", stages["attention"]},
+                      {"stage_ms", stages},
                       {"min_ms", point.min_ms},
                       {"max_ms", point.max_ms}});
     if (point.rows < most_rows) continue;
@@ -61,6 +81,7 @@ void PrintCurve(const nlohmann::json& object) {
   fmt::print("residual rows {:.1f} % of the rows; {}\n",
              100.0 * object["extra_rows_fraction"].get<double>(),
              object["activation_formats"].get<std::string>());
+  PrintStages(object["curve"]);
 }
 
 }  // namespace tahmin::cli

@@ -31,7 +31,7 @@ constexpr char kInspectExamples[] = R"(Examples:
 --curve measures T(n): one full Forward pass of n consecutive tokens of real text after --context committed ones, logits
 for every row, in rounds interleaved with the machine's own limits; medians. --json prints one object: file,
 version, metadata, tensors, memory_plan, isa, supported_isas, and with --curve: threads, curve [{rows, ms,
-attention_ms, min_ms, max_ms}], context, rounds, weight_bytes (GGUF bytes of the tensors that a one-row pass reads),
+attention_ms, stage_ms (all stages of a pass), min_ms, max_ms}], context, rounds, weight_bytes (GGUF bytes of the tensors that a one-row pass reads),
 packed_bytes, macs_per_row, extra_rows_fraction (residual rows of the largest pass over its rows),
 streaming_bytes_per_second (at streaming_prefetch_distance), int8_macs_per_second, fp32_macs_per_second, activation_formats.)";
 

@@ -1,6 +1,7 @@
 #include "engine/cost_curve.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 
@@ -17,7 +18,8 @@ constexpr size_t kStreamingBytes = size_t{1} << 30;
 constexpr int32_t kPrefillRows = 256;
 
 struct Samples {
-  std::vector<double> ms, attention_ms;
+  std::vector<double> ms;
+  std::array<std::vector<double>, kNumPassStages> stage_ms;
   double extra_rows_fraction = 0;
 };
 
@@ -54,7 +56,8 @@ class CurveRun {
     samples.ms.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
             .count());
-    samples.attention_ms.push_back(scratch_->attention_ms());
+    for (size_t stage = 0; stage < kNumPassStages; ++stage)
+      samples.stage_ms[stage].push_back(scratch_->stage_ms()[stage]);
     samples.extra_rows_fraction = static_cast<double>(scratch_->residual_rows()) /
                                   std::max<int64_t>(1, scratch_->base_rows());
     cache_.Rollback(sequence_);
@@ -83,8 +86,10 @@ class CurveRun {
     for (int32_t rows : options_.rows) {
       const Samples& samples = samples_.at(rows);
       const auto [low, high] = std::minmax_element(samples.ms.begin(), samples.ms.end());
-      curve.points.push_back({rows, Median(samples.ms), Median(samples.attention_ms), *low, *high,
-                              samples.extra_rows_fraction});
+      CurvePoint point = {rows, Median(samples.ms), *low, *high, samples.extra_rows_fraction};
+      for (size_t stage = 0; stage < kNumPassStages; ++stage)
+        point.stage_ms[stage] = Median(samples.stage_ms[stage]);
+      curve.points.push_back(point);
     }
     for (const auto& [distance, speeds] : streaming_) {
       const double median = Median(speeds);

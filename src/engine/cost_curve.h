@@ -14,10 +14,10 @@ namespace tahmin {
 
 struct CurvePoint {
   int32_t rows = 0;
-  double ms = 0;            // median
-  double attention_ms = 0;  // median
+  double ms = 0;  // median
   double min_ms = 0, max_ms = 0;
   double extra_rows_fraction = 0;  // residual rows / rows, over all matrices of the pass
+  PassStageMs stage_ms = {};       // medians
 };
 
 struct CostCurve {

@@ -1,7 +1,6 @@
 #include "model/attention.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "kernels/kernels.h"
 #include "kernels/matmul.h"
@@ -17,8 +16,8 @@ void ProjectQueriesKeysValues(const ForwardPass& pass, const LayerWeights& layer
       {&layer.key.matrix, layer.key.bias_or_null(), scratch.key_row(0), scratch.kv_width},
       {&layer.value.matrix, layer.value.bias_or_null(), scratch.value_row(0), scratch.kv_width},
   };
-  FillAndMultiply(pass, config.embedding_length, pass.weights.formats.attention_input, jobs,
-                  [&](int32_t row, float* out) {
+  FillAndMultiply(pass, PassStage::kQueryKeyValue, config.embedding_length,
+                  pass.weights.formats.attention_input, jobs, [&](int32_t row, float* out) {
                     kernels::RmsNorm(scratch.hidden_row(row), layer.attention_norm.data(),
                                      config.rms_epsilon, config.embedding_length, out);
                   });
@@ -88,7 +87,6 @@ void KeepLogitRows(ForwardScratch::State& scratch) {
 
 void Attend(const ForwardPass& pass, int32_t layer_index) {
   ForwardScratch::State& scratch = pass.scratch;
-  const auto start = std::chrono::steady_clock::now();
   for (int32_t row = 0; row < scratch.num_rows; ++row) {
     kernels::AttentionRow& attention = scratch.attention_rows[row];
     const KvView view = pass.cache.View(scratch.places[row].sequence, layer_index);
@@ -100,9 +98,7 @@ void Attend(const ForwardPass& pass, int32_t layer_index) {
   kernels::Attention({scratch.attention_rows.data(), static_cast<size_t>(scratch.num_rows)},
                      MakeAttentionShape(pass.weights.config), scratch.attention.As<float>().data(),
                      pass.pool);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  scratch.attention_ms += elapsed.count();
+  scratch.profile.Lap(PassStage::kAttention);
 }
 
 void ProjectOutput(const ForwardPass& pass, const LayerWeights& layer) {
@@ -110,8 +106,8 @@ void ProjectOutput(const ForwardPass& pass, const LayerWeights& layer) {
   const LinearWeights& output = layer.attention_output;
   const kernels::MatMulJob jobs[] = {
       {&output.matrix, output.bias_or_null(), scratch.projected_row(0), scratch.embedding_length}};
-  FillAndMultiply(pass, scratch.query_width, pass.weights.formats.attention_output, jobs,
-                  [&](int32_t row, float* out) {
+  FillAndMultiply(pass, PassStage::kAttentionOutput, scratch.query_width,
+                  pass.weights.formats.attention_output, jobs, [&](int32_t row, float* out) {
                     std::copy_n(scratch.attended_row(row), scratch.query_width, out);
                   });
 }
@@ -123,6 +119,7 @@ void AttentionBlock(const ForwardPass& pass, int32_t layer_index) {
   ForwardScratch::State& scratch = pass.scratch;
   ProjectQueriesKeysValues(pass, layer);
   RotateAndStore(pass, layer, layer_index);
+  scratch.profile.Lap(PassStage::kRopeAndStore);
   if (layer_index + 1 == pass.weights.config.num_layers) KeepLogitRows(scratch);
   if (scratch.num_rows == 0) return;
   Attend(pass, layer_index);
@@ -130,6 +127,7 @@ void AttentionBlock(const ForwardPass& pass, int32_t layer_index) {
   ForEachRow(pass, scratch.embedding_length, [&](int32_t row) {
     kernels::Add(scratch.hidden_row(row), scratch.projected_row(row), scratch.embedding_length);
   });
+  scratch.profile.Lap(PassStage::kResidualAdds);
 }
 
 }  // namespace tahmin

@@ -13,8 +13,8 @@ void ProjectGateAndUp(const ForwardPass& pass, const LayerWeights& layer) {
       {&layer.gate.matrix, layer.gate.bias_or_null(), scratch.gate_row(0), width},
       {&layer.up.matrix, layer.up.bias_or_null(), scratch.up_row(0), width},
   };
-  FillAndMultiply(pass, scratch.embedding_length, pass.weights.formats.feed_forward_input, jobs,
-                  [&](int32_t row, float* out) {
+  FillAndMultiply(pass, PassStage::kGateAndUp, scratch.embedding_length,
+                  pass.weights.formats.feed_forward_input, jobs, [&](int32_t row, float* out) {
                     kernels::RmsNorm(scratch.hidden_row(row), layer.feed_forward_norm.data(),
                                      pass.weights.config.rms_epsilon, scratch.embedding_length,
                                      out);
@@ -26,7 +26,7 @@ void ProjectDown(const ForwardPass& pass, const LayerWeights& layer) {
   const int64_t width = scratch.feed_forward_length;
   const kernels::MatMulJob jobs[] = {{&layer.down.matrix, layer.down.bias_or_null(),
                                       scratch.projected_row(0), scratch.embedding_length}};
-  FillAndMultiply(pass, width, pass.weights.formats.feed_forward_down, jobs,
+  FillAndMultiply(pass, PassStage::kDown, width, pass.weights.formats.feed_forward_down, jobs,
                   [&](int32_t row, float* out) {
                     kernels::SiluMultiply(scratch.gate_row(row), scratch.up_row(row), width, out);
                   });
@@ -41,6 +41,7 @@ void FeedForwardBlock(const ForwardPass& pass, const LayerWeights& layer) {
   ForEachRow(pass, scratch.embedding_length, [&](int32_t row) {
     kernels::Add(scratch.hidden_row(row), scratch.projected_row(row), scratch.embedding_length);
   });
+  scratch.profile.Lap(PassStage::kResidualAdds);
 }
 
 }  // namespace tahmin

@@ -129,7 +129,7 @@ std::span<const float> ForwardScratch::logits() const {
 }
 int32_t ForwardScratch::max_rows() const { return state_->max_rows; }
 int32_t ForwardScratch::max_logit_rows() const { return state_->max_logit_rows; }
-double ForwardScratch::attention_ms() const { return state_->attention_ms; }
+const PassStageMs& ForwardScratch::stage_ms() const { return state_->profile.ms(); }
 int64_t ForwardScratch::base_rows() const { return state_->base_rows; }
 int64_t ForwardScratch::residual_rows() const { return state_->residual_rows; }
 

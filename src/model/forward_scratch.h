@@ -16,6 +16,7 @@
 #include "kv/kv_cache.h"
 #include "model/config.h"
 #include "model/model.h"
+#include "model/pass_profile.h"
 #include "model/weights.h"
 #include "step/token_batch.h"
 
@@ -57,7 +58,7 @@ struct ForwardScratch::State {
   // Of the pass that runs or ran last.
   int32_t num_rows = 0;  // rows still computed (the last layer drops some)
   int32_t num_logits = 0;
-  double attention_ms = 0;
+  PassProfile profile;
   int64_t base_rows = 0, residual_rows = 0;
 
   float* hidden_row(int32_t row) { return Row(hidden, embedding_length, row); }
@@ -98,7 +99,7 @@ struct ForwardPass {
 // are independent, so it never changes a bit). floats_per_row: how much one row moves.
 template <typename Body>
 void ForEachRow(const ForwardPass& pass, int64_t floats_per_row, Body&& body) {
-  constexpr int64_t kWorthARegion = 16384;
+  constexpr int64_t kWorthARegion = 4096;
   const int32_t num_rows = pass.scratch.num_rows;
   if (num_rows == 1 || num_rows * floats_per_row < kWorthARegion) {
     for (int32_t row = 0; row < num_rows; ++row) body(row);
@@ -108,9 +109,10 @@ void ForEachRow(const ForwardPass& pass, int64_t floats_per_row, Body&& body) {
 }
 
 // Fills scratch.input (fill(row, floats) writes one row), quantises it where a job needs that, and
-// multiplies: the next matmul of the pass. All matrices of the jobs have `columns` columns.
+// multiplies: the next matmul of the pass, which is `stage`. All matrices of the jobs have
+// `columns` columns.
 template <typename Fill>
-void FillAndMultiply(const ForwardPass& pass, int64_t columns,
+void FillAndMultiply(const ForwardPass& pass, PassStage stage, int64_t columns,
                      const kernels::ActivationFormat& format,
                      std::span<const kernels::MatMulJob> jobs, Fill&& fill) {
   kernels::ActivationRows& input = pass.scratch.input;
@@ -126,7 +128,9 @@ void FillAndMultiply(const ForwardPass& pass, int64_t columns,
     pass.scratch.residual_rows += int64_t{num_integer} * input.num_residual_rows();
   }
   pass.scratch.base_rows += static_cast<int64_t>(jobs.size()) * pass.scratch.num_rows;
+  pass.scratch.profile.Lap(PassStage::kInputs);
   kernels::MatMul(jobs, input, pass.pool);
+  pass.scratch.profile.Lap(stage);
 }
 
 }  // namespace tahmin

@@ -104,7 +104,7 @@ void ComputeFrequentLogits(const ForwardPass& pass) {
       {&head.matrix, DataOrNull(head.bias), own.logits.As<float>().data(), num_tokens},
       {&own.own_matrix, DataOrNull(own.own_bias), own.own_logits.data(), num_own},
   };
-  FillAndMultiply(pass, scratch.embedding_length, weights.formats.output_head,
+  FillAndMultiply(pass, PassStage::kHead, scratch.embedding_length, weights.formats.output_head,
                   {jobs, num_own > 0 ? 2u : 1u}, [&](int32_t row, float* out) {
                     kernels::RmsNorm(scratch.hidden_row(row), weights.output_norm.data(),
                                      weights.config.rms_epsilon, scratch.embedding_length, out);

@@ -61,7 +61,7 @@ void StartPass(const ForwardPass& pass, const TokenBatch& batch) {
   ForwardScratch::State& scratch = pass.scratch;
   scratch.num_rows = static_cast<int32_t>(batch.rows.size());
   scratch.num_logits = 0;
-  scratch.attention_ms = 0;
+  scratch.profile.Start();
   scratch.base_rows = scratch.residual_rows = 0;
   TAHMIN_CHECK(scratch.num_rows <= scratch.max_rows);
   int32_t* free_tail = scratch.tail_slots.As<int32_t>().data();
@@ -75,6 +75,7 @@ void StartPass(const ForwardPass& pass, const TokenBatch& batch) {
     pass.weights.rope.Fill(scratch.places[row].position, scratch.cosines_row(row),
                            scratch.sines_row(row));
   });
+  scratch.profile.Lap(PassStage::kEmbedding);
 }
 
 void ComputeExactLogits(const ForwardPass& pass) {
@@ -82,8 +83,8 @@ void ComputeExactLogits(const ForwardPass& pass) {
   const ModelWeights& weights = pass.weights;
   const kernels::MatMulJob jobs[] = {{&weights.output.matrix, weights.output.bias_or_null(),
                                       scratch.logits.As<float>().data(), scratch.vocab_size}};
-  FillAndMultiply(pass, scratch.embedding_length, weights.formats.output_head, jobs,
-                  [&](int32_t row, float* out) {
+  FillAndMultiply(pass, PassStage::kHead, scratch.embedding_length, weights.formats.output_head,
+                  jobs, [&](int32_t row, float* out) {
                     kernels::RmsNorm(scratch.hidden_row(row), weights.output_norm.data(),
                                      weights.config.rms_epsilon, scratch.embedding_length, out);
                   });
@@ -167,6 +168,7 @@ void Model::Forward(const TokenBatch& batch, KvCache& cache, ForwardScratch& scr
     FeedForwardBlock(pass, weights_->layers[layer]);
   }
   ComputeLogits(pass);
+  pass.scratch.profile.Lap(PassStage::kHead);
 }
 
 }  // namespace tahmin

@@ -15,6 +15,7 @@
 #include "kernels/activation_rows.h"
 #include "kv/kv_cache.h"
 #include "model/config.h"
+#include "model/pass_profile.h"
 #include "model/weight_approximation.h"
 #include "step/token_batch.h"
 
@@ -87,9 +88,9 @@ class ForwardScratch {
   std::span<const float> logits() const;
   int32_t max_rows() const;
   int32_t max_logit_rows() const;
-  // Time inside attention of the last Forward, and rows that its matmuls had (base, residual),
-  // summed over all matmuls: for inspect --curve.
-  double attention_ms() const;
+  // Times of the last Forward, and rows that its matmuls had (base, residual), summed over all
+  // matmuls: for inspect --curve.
+  const PassStageMs& stage_ms() const;
   int64_t base_rows() const;
   int64_t residual_rows() const;
 

@@ -53,7 +53,8 @@ def check_inspect():
     output = run_json("inspect", "-m", path, "--curve", "1,2", "--rounds", 1, "--context", 8)
     check_fields(output, {"metadata": dict, "tensors": list, "memory_plan": dict, "isa": str, **CURVE}, "inspect")
     for point in output["curve"]:
-        check_fields(point, {"rows": int, "ms": float, "attention_ms": float}, "inspect curve")
+        check_fields(point, {"rows": int, "ms": float, "attention_ms": float, "stage_ms": dict}, "inspect curve")
+        check(0.5 * point["ms"] < sum(point["stage_ms"].values()) <= 1.5 * point["ms"], f"stages of a pass: {point}")
     check([point["rows"] for point in output["curve"]] == [1, 2], f"inspect: {output['curve']}")
     check(output["packed_bytes"] <= 1.04 * output["weight_bytes"], "inspect: packed weights are too large")
     with tempfile.NamedTemporaryFile("w", suffix=".json") as curve:
