@@ -7,8 +7,11 @@
 // lie in.
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <type_traits>
 
 #include "base/check.h"
+#include "hwy/cache_control.h"
 #include "kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -41,8 +44,8 @@ struct AttentionTask {
 // Scratch of one task; every part starts at a multiple of 16 floats.
 struct AttentionScratch {
   float* keys;         // [head_dim, kAttentionBlock]
-  float* values;       // [kAttentionBlock, padded_dim]
-  float* accumulated;  // [kMaxQueries, padded_dim]
+  float* values;       // [kAttentionBlock, row_stride]
+  float* accumulated;  // [kMaxQueries, row_stride]
   float* maxima;       // [kMaxQueries]
   float* sums;         // [kMaxQueries]
 };
@@ -59,9 +62,40 @@ struct BlockQuery {
   int32_t first, last;
 };
 
+// Keys and values of the block that comes next, brought near in portions while this one is
+// computed: the order in which a block is read is one that hardware does not foresee.
+class NextBlock {
+ public:
+  NextBlock() = default;
+  // num_bytes of each, to be brought near in num_portions.
+  NextBlock(const void* keys, const void* values, int64_t num_bytes, int64_t num_portions)
+      : keys_(static_cast<const char*>(keys)),
+        values_(static_cast<const char*>(values)),
+        num_bytes_(num_bytes),
+        portion_((num_bytes / num_portions + 2 * kLineBytes - 1) / kLineBytes * kLineBytes) {}
+
+  void BringPortion() {
+    const int64_t end = std::min(done_ + portion_, num_bytes_);
+    for (; done_ < end; done_ += kLineBytes) {
+      hwy::Prefetch(keys_ + done_);
+      hwy::Prefetch(values_ + done_);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLineBytes = 64;
+  const char* keys_ = nullptr;
+  const char* values_ = nullptr;
+  int64_t num_bytes_ = 0, portion_ = 0, done_ = 0;
+};
+
 inline int64_t PaddedDim(int32_t head_dim) {
   return (static_cast<int64_t>(head_dim) + 15) / 16 * 16;
 }
+
+// Floats from one row of values or sums to the next. One cache line more than they need: a power of
+// two between rows would put the same strip of all of them into a few sets of the cache.
+inline int64_t RowStride(int32_t head_dim) { return PaddedDim(head_dim) + 16; }
 
 }  // namespace tahmin::kernels
 #endif  // TAHMIN_KERNELS_ATTENTION_ONCE_
@@ -73,94 +107,180 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Queries in one register tile: as many as the accumulators leave registers for.
 constexpr int32_t kTile = kLanes == 16 ? 6 : kLanes == 8 ? 3 : 2;
 
-HWY_INLINE FloatVector LoadCacheVector(const uint16_t* from) { return LoadHalf(from); }
-HWY_INLINE FloatVector LoadCacheVector(const float* from) { return hn::LoadU(FloatTag(), from); }
-
-// Values of keys [first, last) to float32 rows of padded_dim, zeros behind head_dim.
+// Values of keys [first, last) to float32 rows, zeros behind head_dim up to the padded dimension.
 template <typename T>
 void LoadValues(const T* values, int32_t head_dim, const int64_t* slots, int32_t first,
                 int32_t last, float* out) {
-  const int64_t padded_dim = PaddedDim(head_dim);
+  const int64_t row_stride = RowStride(head_dim);
   constexpr int32_t kStep = static_cast<int32_t>(kLanes);
   for (int32_t k = first; k < last; ++k) {
     const T* from = values + slots[k] * head_dim;
-    float* to = out + k * padded_dim;
+    float* to = out + k * row_stride;
     int32_t d = 0;
     for (; d + kStep <= head_dim; d += kStep) {
       hn::StoreU(LoadCacheVector(from + d), FloatTag(), to + d);
     }
-    if (d == head_dim) continue;
+    if (d >= head_dim) continue;
     HWY_ALIGN T tail[kLanes] = {};
     std::memcpy(tail, from + d, static_cast<size_t>(head_dim - d) * sizeof(T));
     hn::StoreU(LoadCacheVector(tail), FloatTag(), to + d);
   }
 }
 
+// Where the values of a block are: rows of the cache, or converted ones in scratch.
+struct ValueRows {
+  bool is_half = false;
+  const uint16_t* half[kAttentionBlock];
+  const float* single[kAttentionBlock];
+};
+
 template <typename T>
 void LoadBlock(const AttentionTask& task, const AttentionShape& shape, const int64_t* slots,
-               int32_t first, int32_t last, const AttentionScratch& scratch) {
+               int32_t first, int32_t last, const AttentionScratch& scratch, ValueRows& rows) {
   const KvRows& kv = task.rows[0].kv;
   const int64_t head_offset = task.kv_head * kv.num_slots * shape.head_dim;
   TransposeKeys(static_cast<const T*>(kv.keys) + head_offset, shape.head_dim, slots, first, last,
                 scratch.keys);
-  LoadValues(static_cast<const T*>(kv.values) + head_offset, shape.head_dim, slots, first, last,
-             scratch.values);
+  const T* values = static_cast<const T*>(kv.values) + head_offset;
+  // Whole vectors are read from the cache as they are used; rows that end inside one are not.
+  rows.is_half = std::is_same_v<T, uint16_t> && shape.head_dim % kLanes == 0;
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    if (rows.is_half) {
+      for (int32_t k = first; k < last; ++k) rows.half[k] = values + slots[k] * shape.head_dim;
+      return;
+    }
+  }
+  LoadValues(values, shape.head_dim, slots, first, last, scratch.values);
+  for (int32_t k = first; k < last; ++k)
+    rows.single[k] = scratch.values + k * RowStride(shape.head_dim);
 }
 
-// kQueries queries that see the same keys of the block in scratch.
+// Neighbours in a list of queries that see the same keys: one register tile.
+struct QueryTile {
+  const BlockQuery* queries;
+  int32_t count;
+  float* weights;      // [count, kBlock]
+  float* corrections;  // [count] what older sums are multiplied by
+};
+
 template <int32_t kQueries>
-HWY_INLINE void AttendTile(const float* const* queries, const BlockQuery* tile,
-                           const AttentionShape& shape, const AttentionScratch& scratch) {
-  HWY_ALIGN float scores[kQueries * kBlock];
-  ScoreTile<kQueries>(queries, shape.head_dim, scratch.keys, scores);
-  const int64_t padded_dim = PaddedDim(shape.head_dim);
-  float corrections[kQueries];
-  float* accumulated[kQueries];
-  for (int32_t i = 0; i < kQueries; ++i) {
-    const int32_t query = tile[i].query;
-    corrections[i] = UpdateSoftmax(scores + i * kBlock, shape.scale, tile[i].first, tile[i].last,
-                                   scratch.maxima[query], scratch.sums[query]);
-    accumulated[i] = scratch.accumulated + query * padded_dim;
+HWY_INLINE void ScoreUpTo(int32_t count, const float* const* queries, int32_t head_dim,
+                          const float* keys, float* scores) {
+  if (count == kQueries) {
+    ScoreTile<kQueries>(queries, head_dim, keys, scores);
+  } else if constexpr (kQueries > 1) {
+    ScoreUpTo<kQueries - 1>(count, queries, head_dim, keys, scores);
   }
-  constexpr int32_t kWide = kQueries == 1 ? 8 : kQueries <= 3 ? 4 : 2;
+}
+
+// The weights of a tile's keys, from the keys in scratch.
+HWY_INLINE void WeighKeys(const AttentionTask& task, const AttentionShape& shape,
+                          const QueryTile& tile, const AttentionScratch& scratch) {
+  const float* queries[kTile];
+  for (int32_t i = 0; i < tile.count; ++i) {
+    const int32_t query = tile.queries[i].query;
+    const int32_t head = task.first_head + query % task.num_heads;
+    queries[i] =
+        task.rows[query / task.num_heads].queries + static_cast<int64_t>(head) * shape.head_dim;
+  }
+  ScoreUpTo<kTile>(tile.count, queries, shape.head_dim, scratch.keys, tile.weights);
+  for (int32_t i = 0; i < tile.count; ++i) {
+    const BlockQuery& entry = tile.queries[i];
+    tile.corrections[i] =
+        UpdateSoftmax(tile.weights + i * kBlock, shape.scale, entry.first, entry.last,
+                      scratch.maxima[entry.query], scratch.sums[entry.query]);
+  }
+}
+
+// Values times weights of a tile of at most kQueries queries, for kWide vectors from dimension d.
+template <int32_t kQueries, int32_t kWide, typename T>
+HWY_INLINE void AddValues(const QueryTile& tile, int64_t d, int64_t row_stride,
+                          const T* const* value_rows, float* sums) {
+  if (tile.count == kQueries) {
+    float* accumulated[kQueries];
+    for (int32_t i = 0; i < kQueries; ++i)
+      accumulated[i] = sums + tile.queries[i].query * row_stride;
+    ValueStrip<kQueries, kWide>(accumulated, d, tile.corrections, tile.weights, tile.queries->first,
+                                tile.queries->last, value_rows);
+  } else if constexpr (kQueries > 1) {
+    AddValues<kQueries - 1, kWide>(tile, d, row_stride, value_rows, sums);
+  }
+}
+
+// All tiles of at most kQueries queries, a strip of kWide vectors after the other: what a strip
+// reads of values and sums stays in the first-level cache for all tiles.
+template <int32_t kQueries, int32_t kWide, typename T>
+HWY_NOINLINE void AddAllValues(std::span<const QueryTile> tiles, int32_t head_dim,
+                               const T* const* value_rows, float* sums, NextBlock& next) {
+  const int64_t row_stride = RowStride(head_dim);
   constexpr int64_t kStep = static_cast<int64_t>(kLanes);
   int64_t d = 0;
-  for (; d + kWide * kStep <= padded_dim; d += kWide * kStep) {
-    ValueStrip<kQueries, kWide>(accumulated, d, corrections, scores, tile->first, tile->last,
-                                scratch.values, padded_dim);
-  }
-  for (; d < padded_dim; d += kStep) {
-    ValueStrip<kQueries, 1>(accumulated, d, corrections, scores, tile->first, tile->last,
-                            scratch.values, padded_dim);
-  }
-}
-
-template <int32_t kQueries>
-HWY_INLINE void AttendUpTo(int32_t num_queries, const float* const* queries, const BlockQuery* tile,
-                           const AttentionShape& shape, const AttentionScratch& scratch) {
-  if (num_queries == kQueries) {
-    AttendTile<kQueries>(queries, tile, shape, scratch);
-  } else if constexpr (kQueries > 1) {
-    AttendUpTo<kQueries - 1>(num_queries, queries, tile, shape, scratch);
-  }
-}
-
-// All queries that read the block in scratch; neighbours that see the same keys share a tile.
-void AttendBlock(const AttentionTask& task, const AttentionShape& shape, const BlockQuery* list,
-                 int32_t num_queries, const AttentionScratch& scratch) {
-  for (int32_t begin = 0; begin < num_queries;) {
-    const float* queries[kTile];
-    int32_t count = 0;
-    while (count < kTile && begin + count < num_queries) {
-      const BlockQuery& entry = list[begin + count];
-      if (entry.first != list[begin].first || entry.last != list[begin].last) break;
-      const AttentionRow& row = task.rows[entry.query / task.num_heads];
-      const int32_t head = task.first_head + entry.query % task.num_heads;
-      queries[count++] = row.queries + static_cast<int64_t>(head) * shape.head_dim;
+  for (; d + kWide * kStep <= head_dim; d += kWide * kStep) {
+    for (const QueryTile& tile : tiles) {
+      AddValues<kQueries, kWide>(tile, d, row_stride, value_rows, sums);
+      next.BringPortion();
     }
-    AttendUpTo<kTile>(count, queries, list + begin, shape, scratch);
-    begin += count;
   }
+  for (; d < head_dim; d += kStep) {
+    for (const QueryTile& tile : tiles)
+      AddValues<kQueries, 1>(tile, d, row_stride, value_rows, sums);
+  }
+}
+
+// As many sums as registers hold, in wide strips for few queries.
+template <typename T>
+void AddTiles(std::span<const QueryTile> tiles, int32_t head_dim, const T* const* value_rows,
+              float* sums, NextBlock& next) {
+  const int32_t alone = tiles.size() == 1 ? tiles[0].count : kTile;
+  if (alone == 1) return AddAllValues<1, 8>(tiles, head_dim, value_rows, sums, next);
+  if (alone <= 3)
+    return AddAllValues<std::min(kTile, 3), 4>(tiles, head_dim, value_rows, sums, next);
+  AddAllValues<kTile, 2>(tiles, head_dim, value_rows, sums, next);
+}
+
+// All queries that read the block.
+void AttendBlock(const AttentionTask& task, const AttentionShape& shape,
+                 std::span<const BlockQuery> list, const AttentionScratch& scratch,
+                 const ValueRows& values, NextBlock next) {
+  HWY_ALIGN float weights[kMaxQueries * kBlock];
+  float corrections[kMaxQueries];
+  QueryTile tiles[kMaxQueries];
+  size_t num_tiles = 0;
+  for (size_t begin = 0; begin < list.size();) {
+    int32_t count = 1;
+    while (count < kTile && begin + count < list.size() &&
+           list[begin + count].first == list[begin].first &&
+           list[begin + count].last == list[begin].last) {
+      ++count;
+    }
+    tiles[num_tiles] = {&list[begin], count, weights + begin * kBlock, corrections + begin};
+    WeighKeys(task, shape, tiles[num_tiles++], scratch);
+    next.BringPortion();
+    begin += static_cast<size_t>(count);
+  }
+  const std::span<const QueryTile> all(tiles, num_tiles);
+  if (values.is_half) {
+    AddTiles(all, shape.head_dim, values.half, scratch.accumulated, next);
+  } else {
+    AddTiles(all, shape.head_dim, values.single, scratch.accumulated, next);
+  }
+}
+
+// The block behind this one, as far as keys lie in the slots of their numbers, for about as many
+// portions as num_queries ask for.
+template <typename T>
+NextBlock BlockBehind(const AttentionTask& task, const AttentionShape& shape, int64_t block_start,
+                      int32_t num_queries) {
+  const KvRows& kv = task.rows[0].kv;
+  const int64_t first = block_start + kBlock;
+  const int64_t num_keys = std::min<int64_t>(kBlock, kv.num_slots - first);
+  if (num_keys <= 0) return {};
+  const int64_t offset = (task.kv_head * kv.num_slots + first) * shape.head_dim;
+  const int64_t num_tiles = (num_queries + kTile - 1) / kTile;
+  const int64_t num_strips = std::max<int64_t>(1, shape.head_dim / (4 * kLanes));
+  return {static_cast<const T*>(kv.keys) + offset, static_cast<const T*>(kv.values) + offset,
+          num_keys * shape.head_dim * static_cast<int64_t>(sizeof(T)),
+          num_tiles * (1 + num_strips)};
 }
 
 // Adds the queries of row r to the list; [first, last) are its keys in the block.
@@ -175,6 +295,7 @@ void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
                        const AttentionScratch& scratch) {
   int64_t slots[kBlock];
   BlockQuery list[kMaxQueries];
+  ValueRows values;
   int32_t num_queries = 0, shared_first = kBlock, shared_last = 0;
   for (int32_t pass = 0; pass < 2; ++pass) {
     // Pass 0 takes the rows whose keys lie in slot order: one loaded block serves all of them. Pass
@@ -200,14 +321,15 @@ void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
             position < row.prefix_length ? position : row.tail_slots[position - row.prefix_length];
       }
       LoadBlock<T>(task, shape, slots, static_cast<int32_t>(first), static_cast<int32_t>(last),
-                   scratch);
-      AttendBlock(task, shape, list, num_queries, scratch);
+                   scratch, values);
+      AttendBlock(task, shape, std::span(list, num_queries), scratch, values, {});
       num_queries = 0;
     }
     if (pass == 0 && num_queries > 0) {
       for (int32_t k = shared_first; k < shared_last; ++k) slots[k] = block_start + k;
-      LoadBlock<T>(task, shape, slots, shared_first, shared_last, scratch);
-      AttendBlock(task, shape, list, num_queries, scratch);
+      LoadBlock<T>(task, shape, slots, shared_first, shared_last, scratch, values);
+      AttendBlock(task, shape, std::span(list, num_queries), scratch, values,
+                  BlockBehind<T>(task, shape, block_start, num_queries));
       num_queries = 0;
     }
   }
@@ -227,12 +349,12 @@ VisibleRange RangeOf(const AttentionRow& row, int64_t window) {
 
 void StoreOutputs(const AttentionTask& task, const AttentionShape& shape,
                   const AttentionScratch& scratch) {
-  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  const int64_t row_stride = RowStride(shape.head_dim);
   const size_t head_dim = static_cast<size_t>(shape.head_dim);
   for (int32_t query = 0; query < task.num_rows * task.num_heads; ++query) {
     const int32_t head = task.first_head + query % task.num_heads;
     float* out = task.rows[query / task.num_heads].out + head * static_cast<int64_t>(head_dim);
-    const float* from = scratch.accumulated + query * padded_dim;
+    const float* from = scratch.accumulated + query * row_stride;
     const FloatVector sum = hn::Set(FloatTag(), scratch.sums[query]);
     for (size_t d = 0; d < head_dim; d += kLanes) {
       StorePartial(hn::Div(hn::LoadU(FloatTag(), from + d), sum), out + d, head_dim - d);
@@ -241,16 +363,16 @@ void StoreOutputs(const AttentionTask& task, const AttentionShape& shape,
 }
 
 void Attend(const AttentionTask& task, const AttentionShape& shape) {
-  const int64_t padded_dim = PaddedDim(shape.head_dim);
+  const int64_t row_stride = RowStride(shape.head_dim);
   AttentionScratch scratch;
   scratch.keys = task.scratch;
   scratch.values = scratch.keys + static_cast<int64_t>(shape.head_dim) * kBlock;
-  scratch.accumulated = scratch.values + kBlock * padded_dim;
-  scratch.maxima = scratch.accumulated + kMaxQueries * padded_dim;
+  scratch.accumulated = scratch.values + kBlock * row_stride;
+  scratch.maxima = scratch.accumulated + kMaxQueries * row_stride;
   scratch.sums = scratch.maxima + kMaxQueries;
 
   const int32_t num_queries = task.num_rows * task.num_heads;
-  std::fill_n(scratch.accumulated, num_queries * padded_dim, 0.0f);
+  std::fill_n(scratch.accumulated, num_queries * row_stride, 0.0f);
   std::fill_n(scratch.maxima, num_queries, -std::numeric_limits<float>::infinity());
   std::fill_n(scratch.sums, num_queries, 0.0f);
 
@@ -316,8 +438,8 @@ bool SameCache(const KvRows& a, const KvRows& b) {
 }  // namespace
 
 int64_t AttentionScratchFloats(const AttentionShape& shape) {
-  const int64_t padded_dim = PaddedDim(shape.head_dim);
-  return shape.head_dim * kAttentionBlock + (kAttentionBlock + kMaxQueries) * padded_dim +
+  const int64_t row_stride = RowStride(shape.head_dim);
+  return shape.head_dim * kAttentionBlock + (kAttentionBlock + kMaxQueries) * row_stride +
          2 * kMaxQueries;
 }
 

@@ -7,6 +7,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "kernels/half_vector-inl.h"
 #include "kernels/kernels.h"
 #include "kernels/partial_vector-inl.h"
 
@@ -24,10 +25,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int32_t kBlock = static_cast<int32_t>(kAttentionBlock);
 constexpr int32_t kVectorsPerBlock = kBlock / static_cast<int32_t>(kLanes);
 
-// scores[i][k] = queries[i] . key k, for kQueries queries and all keys of the block.
+// scores[i][k] = queries[i] . key k, for kQueries queries and all keys of the block. Never inlined:
+// among other code its sums do not keep their registers (GCC 12).
 template <int32_t kQueries>
-HWY_INLINE void ScoreTile(const float* const* queries, int32_t head_dim, const float* keys,
-                          float* scores) {
+HWY_NOINLINE void ScoreTile(const float* const* queries, int32_t head_dim, const float* keys,
+                            float* scores) {
   FloatVector sums[kQueries][kVectorsPerBlock];
   for (int32_t i = 0; i < kQueries; ++i) {
     for (int32_t v = 0; v < kVectorsPerBlock; ++v) sums[i][v] = hn::Zero(FloatTag());
@@ -85,12 +87,15 @@ HWY_INLINE float UpdateSoftmax(float* scores, float scale, int32_t first, int32_
   return hn::GetLane(correction);
 }
 
+HWY_INLINE FloatVector LoadCacheVector(const uint16_t* from) { return LoadHalf(from); }
+HWY_INLINE FloatVector LoadCacheVector(const float* from) { return hn::LoadU(FloatTag(), from); }
+
 // One strip of kVectors vectors: accumulated[i] = accumulated[i] * corrections[i] + weights[i] .
-// values.
-template <int32_t kQueries, int32_t kVectors>
+// values; value_rows[k]: of key k, read as far as the strip goes.
+template <int32_t kQueries, int32_t kVectors, typename T>
 HWY_INLINE void ValueStrip(float* const* accumulated, int64_t d, const float* corrections,
-                           const float* weights, int32_t first, int32_t last, const float* values,
-                           int64_t padded_dim) {
+                           const float* weights, int32_t first, int32_t last,
+                           const T* const* value_rows) {
   FloatVector sums[kQueries][kVectors];
   for (int32_t i = 0; i < kQueries; ++i) {
     const FloatVector correction = hn::Set(FloatTag(), corrections[i]);
@@ -104,7 +109,7 @@ HWY_INLINE void ValueStrip(float* const* accumulated, int64_t d, const float* co
       factors[i] = hn::Set(FloatTag(), weights[i * kBlock + k]);
     }
     for (int32_t v = 0; v < kVectors; ++v) {
-      const FloatVector value = hn::LoadU(FloatTag(), values + k * padded_dim + d + v * kLanes);
+      const FloatVector value = LoadCacheVector(value_rows[k] + d + v * kLanes);
       for (int32_t i = 0; i < kQueries; ++i) sums[i][v] = hn::MulAdd(factors[i], value, sums[i][v]);
     }
   }
