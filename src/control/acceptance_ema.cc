@@ -12,7 +12,6 @@ constexpr double kDecay = 0.98;
 // is a better one for the bin at one depth.
 constexpr double kConfidenceWeight = 4;
 constexpr double kPooledWeight = 8;
-constexpr double kUnknownAcceptance = 0.6;  // of a drafter that has not drafted yet
 
 double Shrink(double accepted, double tested, double prior, double weight) {
   return (accepted + weight * prior) / (tested + weight);
@@ -33,15 +32,16 @@ void AcceptanceEma::Add(int32_t depth, float confidence, bool is_accepted) {
   Add(&all_, is_accepted);
 }
 
-void AcceptanceEma::Forget(double share) {
-  const auto forget = [share](Count& count) {
-    count.tested *= 1 - share;
-    count.accepted *= 1 - share;
+void AcceptanceEma::Forget(double share, double share_of_depths) {
+  const auto weigh = [](Count& count, double weight) {
+    count.tested *= weight;
+    count.accepted *= weight;
   };
-  for (Count& count : bins_) forget(count);
-  for (auto& bins : class_bins_) std::for_each(bins.begin(), bins.end(), forget);
-  for (Count& count : depths_) forget(count);
-  forget(all_);
+  for (Count& count : bins_) weigh(count, 1 - share);
+  for (auto& bins : class_bins_)
+    for (Count& count : bins) weigh(count, 1 - share);
+  for (Count& count : depths_) weigh(count, 1 - share_of_depths);
+  weigh(all_, 1 - share_of_depths);
 }
 
 double AcceptanceEma::OfBin(int32_t bin) const {
@@ -71,9 +71,9 @@ ConfidenceScale AcceptanceEma::Scale() const {
   return scale;
 }
 
-double AcceptanceEma::AtDepth(int32_t depth) const {
+double AcceptanceEma::AtDepth(int32_t depth, double prior) const {
   const Count& count = depths_[std::clamp(depth, 1, kDepths) - 1];
-  const double overall = Shrink(all_.accepted, all_.tested, kUnknownAcceptance, kConfidenceWeight);
+  const double overall = Shrink(all_.accepted, all_.tested, prior, kConfidenceWeight);
   return Shrink(count.accepted, count.tested, overall, kConfidenceWeight);
 }
 

@@ -15,16 +15,17 @@ namespace tahmin {
 class AcceptanceEma {
  public:
   void Add(int32_t depth, float confidence, bool is_accepted);
-  // Weighs what was counted by 1 - share.
-  void Forget(double share);
+  // A new text begins: weighs what was counted by confidence by 1 - share, and what was counted by
+  // depth, which says more about the text than about the drafter, by 1 - share_of_depths.
+  void Forget(double share, double share_of_depths);
 
   // P(accepted | parent accepted) of a node at `depth` (1, 2, ...) with that confidence.
   float Acceptance(int32_t depth, float confidence) const;
   // The same over all depths, as a table.
   ConfidenceScale Scale() const;
   // P(accepted | parent accepted) at a depth whatever the confidence: what the next chain can be
-  // expected to do before it is drafted.
-  double AtDepth(int32_t depth) const;
+  // expected to do before it is drafted. prior: where nothing has been counted.
+  double AtDepth(int32_t depth, double prior) const;
   double NumTested() const { return all_.tested; }  // lately: decayed
 
  private:

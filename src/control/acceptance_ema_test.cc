@@ -17,7 +17,7 @@ TEST(AcceptanceEma, MovesToTheCounts) {
   for (int32_t i = 0; i < 400; ++i) ema.Add(1, 0.95f, i % 4 == 0);
   EXPECT_NEAR(ema.Acceptance(1, 0.95f), 0.25f, 0.05f);
   EXPECT_NEAR(ema.Scale().Of(0.95f), 0.25f, 0.05f);
-  EXPECT_NEAR(ema.AtDepth(1), 0.25, 0.05);
+  EXPECT_NEAR(ema.AtDepth(1, 0.7), 0.25, 0.05);
   // Other confidences are other bins.
   EXPECT_NEAR(ema.Acceptance(1, 0.45f), 0.45f, 1e-6f);
 }
@@ -30,8 +30,8 @@ TEST(AcceptanceEma, DepthsDiffer) {
   }
   EXPECT_GT(ema.Acceptance(1, 0.95f), 0.9f);
   EXPECT_LT(ema.Acceptance(5, 0.95f), 0.65f);
-  EXPECT_GT(ema.AtDepth(1), 0.9);
-  EXPECT_LT(ema.AtDepth(5), 0.6);
+  EXPECT_GT(ema.AtDepth(1, 0.7), 0.9);
+  EXPECT_LT(ema.AtDepth(5, 0.7), 0.6);
 }
 
 TEST(AcceptanceEma, ForgetsOldText) {
@@ -45,9 +45,9 @@ TEST(AcceptanceEma, ForgettingGivesThePriorItsWeightBack) {
   AcceptanceEma ema;
   for (int32_t i = 0; i < 500; ++i) ema.Add(1, 0.85f, false);
   const float before = ema.Acceptance(1, 0.85f);
-  ema.Forget(0.9);
+  ema.Forget(0.9, 0.9);
   EXPECT_GT(ema.Acceptance(1, 0.85f), before + 0.05f);
-  ema.Forget(1);
+  ema.Forget(1, 1);
   EXPECT_NEAR(ema.Acceptance(1, 0.85f), 0.85f, 1e-6f);
 }
 

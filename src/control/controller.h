@@ -45,6 +45,9 @@ class Controller {
 
   virtual void Update(const StepStats& stats) = 0;
 
+  // Whether StepStats::root_confidence is worth a look at a row of logits.
+  virtual bool WantsConfidence() const { return false; }
+
   // Estimated cost of a pass over 1 + num_drafted rows; 0: unknown.
   virtual double VerifyMs(int32_t num_drafted) const = 0;
 };

@@ -11,7 +11,7 @@
 namespace tahmin {
 namespace {
 
-constexpr std::string_view kHeader = "tahmin-controller-trace 1";
+constexpr std::string_view kHeader = "tahmin-controller-trace 2";
 constexpr size_t kMostListed = 1 << 16;  // of any list: more is damage
 
 // Words of one line, separated by spaces.
@@ -189,7 +189,8 @@ class Replay {
              reader.ReadList(&step->outcomes, read_outcome);
     };
     if (!reader.Read(&stats.num_tokens, &stats.num_drafted, &stats.num_tested, &stats.num_accepted,
-                     &stats.num_committed, &stats.draft_ms, &stats.verify_ms, &stats.total_ms) ||
+                     &stats.num_committed, &stats.draft_ms, &stats.verify_ms, &stats.total_ms,
+                     &stats.root_confidence) ||
         !reader.ReadList(&stats.drafters, read_drafter) || stats.drafters.size() != num_drafters_) {
       return false;
     }
@@ -266,7 +267,7 @@ void TraceRecorder::Update(const StepStats& stats) {
     LineWriter line(trace_, "update");
     line.Add(stats.num_tokens, stats.num_drafted, stats.num_tested, stats.num_accepted,
              stats.num_committed, stats.draft_ms, stats.verify_ms, stats.total_ms,
-             stats.drafters.size());
+             stats.root_confidence, stats.drafters.size());
     for (const DrafterStep& step : stats.drafters) {
       line.Add(step.was_called ? 1 : 0, step.num_proposed, step.num_submitted, step.num_accepted,
                step.draft_ms, step.observe_ms, step.outcomes.size());

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "engine/commit_token.h"
 #include "engine/draft_phase.h"
+#include "kernels/kernels.h"
 #include "step/step_stats.h"
 #include "verify/verifier.h"
 
@@ -120,6 +121,10 @@ absl::Status DecodeStep(StepContext& context, Sequence& sequence) {
   step.num_tested = path.num_tested;
   step.num_accepted = static_cast<int32_t>(path.nodes.size());
   draft.CountOutcomes(path, &step);
+  if (sequence.controller->WantsConfidence()) {
+    step.root_confidence =
+        kernels::TopProbability(verified.LogitsOf(kRoot).data(), context.valid_vocab_size);
+  }
 
   // Commit and stream, one token at a time.
   step.num_committed = CommitPath(context, sequence, verified, path);

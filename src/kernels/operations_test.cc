@@ -62,6 +62,18 @@ TEST_P(OperationsTest, AddIsExact) {
   }
 }
 
+TEST_P(OperationsTest, TopProbabilityIsThatOfTheSoftmax) {
+  for (const int64_t size : {1, 2, 7, 16, 33, 1000, 152064}) {
+    std::vector<float> logits = Random(size, 12, 6.0f);
+    logits[static_cast<size_t>(size / 2)] = size > 2 ? 23.0f : 1.0f;
+    if (size > 3) logits[3] = -std::numeric_limits<float>::infinity();
+    const float top = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
+    EXPECT_NEAR(TopProbability(logits.data(), size), 1 / sum, 1e-4) << size;
+  }
+}
+
 TEST_P(OperationsTest, SiluMultiplyMatchesTheReference) {
   for (int64_t size : kSizes) {
     const std::vector<float> gate = Random(size, 5, 6.0f), up = Random(size, 6);

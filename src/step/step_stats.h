@@ -31,7 +31,9 @@ struct StepStats {
   int32_t num_tested = 0;     // draft tokens that the rule looked at along the path
   int32_t num_accepted = 0;   // draft tokens that the rule kept
   int32_t num_committed = 0;  // tokens emitted, the residual or bonus token included
-  double draft_ms = 0;        // Draft and Observe, all drafters
+  // The target's probability of its most likely token behind the root; < 0: not looked at.
+  float root_confidence = -1;
+  double draft_ms = 0;  // Draft and Observe, all drafters
   double verify_ms = 0;
   double total_ms = 0;
   std::vector<DrafterStep> drafters;
