@@ -22,8 +22,9 @@ void Add(float* x, const float* y, int64_t size);
 // out[i] = silu(gate[i]) * up[i], silu(v) = v / (1 + exp(-v)). In place on gate.
 void SiluMultiply(const float* gate, const float* up, int64_t size, float* out);
 
-// The probability of the largest of `size` (>= 1) logits under their softmax, within 1e-4. An estimate
-// for planning: its bits may differ between instruction sets. NaN or anything for NaN logits.
+// The probability of the largest of `size` (>= 1) logits under their softmax, within 1e-4. An
+// estimate for planning: its bits may differ between instruction sets. NaN or anything for NaN
+// logits.
 float TopProbability(const float* logits, int64_t size);
 
 // cos/sin tables of one position: cosines[i], sines[i], i in [0, rotary_dimensions / 2).
