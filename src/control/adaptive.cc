@@ -40,6 +40,7 @@ struct PaidState {
   double num_matched = 0, num_expected = 0;  // first tokens accepted, and the target's confidence
   int64_t trial_after = kFirstTrialAfter;
   bool is_trial = false;
+  bool is_partial = false;  // and reads only the end of what is pending
 };
 
 struct Choice {
@@ -68,6 +69,9 @@ class Adaptive final : public AdaptiveController {
   const AdaptiveOptions& Options() const override { return options_; }
   std::vector<RowCost> VerifyCosts() const override { return verify_.Points(); }
   double PassMs() const override;
+  void DraftersAreNew() override {
+    for (PaidState& paid : paid_) paid.read_tokens = 0;
+  }
 
  private:
   double PlainMs() const { return verify_.Ms(1); }
@@ -99,7 +103,6 @@ class Adaptive final : public AdaptiveController {
   std::vector<PaidState> paid_;  // by drafter; unused for free ones
   std::vector<AcceptanceEma> acceptance_;
   StepOutlook outlook_;
-  int64_t prompt_tokens_ = 0;
   int64_t num_written_ = 0;                            // of the request
   double confidence_sum_ = 0, confidence_weight_ = 0;  // the target's, lately
   double usual_answer_ = kUsualAnswer;                 // less where answers have been shorter
@@ -119,7 +122,6 @@ void Adaptive::BeginRequest(const RequestOutlook& outlook) {
     const double length = std::min(static_cast<double>(num_written_), kUsualAnswer);
     usual_answer_ += kAnswerRate * (length - usual_answer_);
   }
-  prompt_tokens_ = outlook.prompt_tokens;
   num_written_ = 1;
   confidence_weight_ = kPriorTokens;
   confidence_sum_ = kPriorTokens * kUnknownConfidence;
@@ -130,7 +132,8 @@ void Adaptive::BeginRequest(const RequestOutlook& outlook) {
   for (size_t i = 0; i < paid_.size(); ++i) {
     acceptance_[i].Forget(kForgetAtRequest, kForgetDepths);
     PaidState& paid = paid_[i];
-    paid.read_tokens = outlook.cached_prompt_tokens;
+    // What the target keeps of an earlier turn a drafter has only if it read it.
+    paid.read_tokens = std::min(paid.read_tokens, outlook.cached_prompt_tokens);
     paid.tokens_since_use = 0;
     paid.trial_after = kFirstTrialAfter;
     paid.is_trial = false;
@@ -191,7 +194,8 @@ DraftBudget Adaptive::BudgetFor(int32_t drafter, const DraftTree& so_far) {
 DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t max_tokens, int64_t max_catch_up) {
   PaidState& paid = paid_[drafter];
   paid.pending_at_call = outlook_.num_tokens - paid.read_tokens;
-  if (max_catch_up > 0) paid.pending_at_call = std::min(paid.pending_at_call, max_catch_up);
+  paid.is_partial = max_catch_up > 0 && paid.pending_at_call > max_catch_up;
+  if (paid.is_partial) paid.pending_at_call = max_catch_up;
   // One more token costs a draft pass and a row of the target's.
   const double row_ms = (verify_.Ms(max_tokens + 1) - PlainMs()) / max_tokens;
   const double next = std::max(acceptance_[drafter].AtDepth(2, PriorOf(paid)), 0.05);
@@ -281,6 +285,8 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
   }
   int64_t accepted = 0;
   for (const NodeOutcome& outcome : step.outcomes) accepted += outcome.is_accepted ? 1 : 0;
+  // A trial that read only the end leaves the reading to be done.
+  if (paid->is_partial) return;
   paid->read_tokens = stats.num_tokens + std::min<int64_t>(accepted, step.num_proposed - 1);
 }
 
@@ -295,7 +301,8 @@ bool HasMatched(const DrafterStep& step) {
 bool Adaptive::HasCaughtUp(const StepStats& stats) const {
   for (size_t i = 0; i < stats.drafters.size(); ++i) {
     const bool is_paid = options_.drafters[i].costs_per_token;
-    if (is_paid && stats.drafters[i].was_called && paid_[i].pending_at_call > kInSync) return true;
+    if (is_paid && stats.drafters[i].num_proposed > 0 && paid_[i].pending_at_call > kInSync)
+      return true;
   }
   return false;
 }

@@ -37,6 +37,8 @@ class AdaptiveController : public Controller {
   // As learnt so far.
   virtual std::vector<RowCost> VerifyCosts() const = 0;
   virtual double PassMs() const = 0;  // of the first drafter that pays; 0: not known
+  // Between requests: other drafters of the same kind take over, which have read nothing.
+  virtual void DraftersAreNew() = 0;
 };
 
 std::unique_ptr<AdaptiveController> MakeAdaptiveController(const AdaptiveOptions& options);

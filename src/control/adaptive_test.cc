@@ -41,18 +41,22 @@ class Simulation {
     controller_ = MakeAdaptiveController(options);
   }
 
-  Outcome Run(int64_t prompt_tokens, int64_t num_tokens) {
+  Outcome Run(int64_t prompt_tokens, int64_t num_tokens, int64_t cached_tokens = 0) {
     Outcome outcome;
     outcome.drafted.resize(world_.drafters.size());
     controller_->BeginRequest(
-        {.prompt_tokens = prompt_tokens, .prefill_ms = static_cast<double>(prompt_tokens) * 12});
-    fed_ = 0;
+        {.prompt_tokens = prompt_tokens,
+         .cached_prompt_tokens = cached_tokens,
+         .prefill_ms = static_cast<double>(prompt_tokens - cached_tokens) * 12});
+    fed_ = std::min(fed_, cached_tokens);
     int64_t position = prompt_tokens;
     while (position < prompt_tokens + num_tokens) {
       position += Step(position, prompt_tokens + num_tokens - position, &outcome);
     }
     return outcome;
   }
+
+  int64_t most_read() const { return most_read_; }
 
  private:
   bool IsRight(int32_t drafter, int32_t depth, int64_t position) const {
@@ -95,9 +99,11 @@ class Simulation {
         const int64_t pending = budget.max_catch_up > 0
                                     ? std::min<int64_t>(budget.max_catch_up, position - fed_)
                                     : position - fed_;
+        const bool is_partial = pending < position - fed_;
+        most_read_ = std::max(most_read_, pending);
         counts.draft_ms = own[i].size() * world_.pass_ms +
                           static_cast<double>(std::max<int64_t>(0, pending - 2)) * world_.read_ms;
-        fed_ = position;
+        if (!is_partial) fed_ = position;
         outcome->drafted[i] += own[i].size();
       }
       // One drafter's chain is submitted, the likelier one.
@@ -148,6 +154,7 @@ class Simulation {
   const uint64_t seed_;
   std::unique_ptr<AdaptiveController> controller_;
   int64_t fed_ = 0;
+  int64_t most_read_ = 0;  // tokens, by the draft model in one step
 };
 
 // The best fixed chain of the draft model in the same world, counted and not simulated.
@@ -266,6 +273,18 @@ TEST(AdaptiveController, ReadsShortPromptsAtOnceAndLongOnesLate) {
     EXPECT_GE(num_plain, earliest) << prompt_tokens;
     EXPECT_LE(num_plain, latest) << prompt_tokens;
   }
+}
+
+// A second turn: the target keeps the first one, of which the draft model has read nothing.
+TEST(AdaptiveController, WhatTheTargetKeepsTheDraftModelHasNotRead) {
+  World world = BandwidthBound();
+  world.drafters = {{.costs_per_token = true, .pass_ms = 20}};
+  world.acceptance = [](int32_t, int32_t, int64_t) { return 0.8; };
+  Simulation simulation(world, 9);
+  simulation.Run(3000, 20);  // too long a prompt for so short an answer
+  ASSERT_EQ(simulation.most_read(), 0);
+  EXPECT_GE(simulation.Run(3040, 20, 3019).Speedup(), 0.97);
+  EXPECT_EQ(simulation.most_read(), 0);
 }
 
 // Before it has drafted anything: the target's own confidence tells text from text.

@@ -60,7 +60,11 @@ bool DraftCache::CatchUp(std::span<const int32_t> tokens, int32_t max_catch_up) 
   // The root token always runs again, for its logits.
   size_t common =
       std::min<size_t>(in_tokens - tokens.begin(), tokens.empty() ? 0 : tokens.size() - 1);
-  if (common < window_begin_) common = window_begin_ = 0;  // what the window follows is gone
+  // Without a bound all is read: a window from an earlier, bounded call is not enough.
+  if (common < window_begin_ || max_catch_up == 0) {
+    if (window_begin_ > 0) common = 0;
+    window_begin_ = 0;
+  }
   const bool is_too_much =
       max_catch_up > 0 && tokens.size() - common > static_cast<size_t>(max_catch_up);
   if (is_too_much) common = window_begin_ = tokens.size() - static_cast<size_t>(max_catch_up);

@@ -5,14 +5,14 @@
 // drafted tokens it crops to min(L + K, L + 1 + n) and feeds what is missing (two tokens after full
 // acceptance).
 //
-// Where the budget allows nodes of several children (not under the rejection rule, whose q is of a
-// chain), the draft is a tree, grown best-first (draft_tree_growth.h). A pass runs several nodes at
-// once. The part of the tree that all nodes still to be run hang below is committed to the draft's
-// cache, so a pass runs the nodes themselves and what lies between them and that stem; the more
-// certain the draft, the fewer rows it takes. Nodes that the target accepts off the committed path
-// are fed again with the next root token, in its pass.
-// Measured (Qwen2.5-Coder 0.5B for 1.5B, greedy, CPU time of one thread): a tree of 8 nodes, 5 deep
-// and at most 3 wide, takes 1.5 times the draft time of a chain of 5.
+// Where the budget allows nodes of several children the draft is a tree, grown best-first
+// (draft_tree_growth.h), or sampled for the rejection rule (sampled_tree.h). A pass runs several
+// nodes at once. The part of the tree that all nodes still to be run hang below is committed to the
+// draft's cache, so a pass runs the nodes themselves and what lies between them and that stem; the
+// more certain the draft, the fewer rows it takes. Nodes that the target accepts off the committed
+// path are fed again with the next root token, in its pass. Measured (Qwen2.5-Coder 0.5B for 1.5B,
+// greedy, CPU time of one thread): a tree of 8 nodes, 5 deep and at most 3 wide, takes 1.5 times
+// the draft time of a chain of 5.
 #pragma once
 
 #include <cstdint>

@@ -113,6 +113,7 @@ absl::Status Engine::State::EnsureDrafters(const GenerationRequest& request,
       made.drafters.push_back(std::move(drafter));
     }
     in_use = std::move(made);
+    if (adaptive != nullptr) adaptive->DraftersAreNew();
   }
   in_use.fixed.reset();
   if (wanted.drafter == kAuto) return EnsureAdaptive(rows, wanted);
