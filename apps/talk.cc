@@ -34,8 +34,9 @@ class Dialogue {
       if (StderrIsTerminal()) fmt::print(stderr, "> ");
       if (!GetInputLine(std::cin, &line) || line == "/quit") break;
       if (line.size() > kMostLineBytes) {
-        return Report(absl::InvalidArgumentError(
+        ReportFailure(absl::InvalidArgumentError(
             fmt::format("expected a message of at most {} bytes, found more", kMostLineBytes)));
+        return 1;
       }
       if (line.empty()) continue;
       if (line == "/clear") {

@@ -132,7 +132,7 @@ class Peer:
         self.options, self.name, self.flags = options, name, flags
         self.server_flags = []
         self.free_flags = []  # one list for each draft-free mode
-        self._plain = None  # of the current round: {prompt id: (text, tokens/s)}
+        self._plain = None  # of the current round: (text, tokens/s) of each prompt
         self.bench = os.path.join(folder, "llama-bench")
         self.server = os.path.join(folder, "llama-server")
         for program in (self.bench, self.server):

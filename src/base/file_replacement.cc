@@ -49,8 +49,10 @@ absl::Status CheckReplaceable(const std::string& path) {
   const std::string target = TargetOf(path);
   std::error_code ignored;
   const auto kind = std::filesystem::status(target, ignored).type();
-  if (kind != std::filesystem::file_type::regular &&
-      kind != std::filesystem::file_type::not_found) {
+  const bool is_other = kind != std::filesystem::file_type::regular &&
+                        kind != std::filesystem::file_type::not_found &&
+                        kind != std::filesystem::file_type::none;  // not to be seen: as below
+  if (is_other) {
     return absl::InvalidArgumentError(
         fmt::format("{}: expected a regular file or none yet; it is neither", path));
   }

@@ -107,7 +107,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Queries in one register tile: as many as the accumulators leave registers for.
 constexpr int32_t kTile = kLanes == 16 ? 6 : kLanes == 8 ? 3 : 2;
 
-// Values of keys [first, last) to float32 rows, zeros behind head_dim up to the padded dimension.
+// Values of keys [first, last) to float32 rows, zeros behind head_dim to the end of its vector.
 template <typename T>
 void LoadValues(const T* values, int32_t head_dim, const int64_t* slots, int32_t first,
                 int32_t last, float* out) {
@@ -266,14 +266,14 @@ void AttendBlock(const AttentionTask& task, const AttentionShape& shape,
   }
 }
 
-// The block behind this one, as far as keys lie in the slots of their numbers, for about as many
-// portions as num_queries ask for.
+// The block behind this one, as far as there are keys before `end`, in about as many portions as
+// num_queries make.
 template <typename T>
 NextBlock BlockBehind(const AttentionTask& task, const AttentionShape& shape, int64_t block_start,
-                      int32_t num_queries) {
+                      int64_t end, int32_t num_queries) {
   const KvRows& kv = task.rows[0].kv;
   const int64_t first = block_start + kBlock;
-  const int64_t num_keys = std::min<int64_t>(kBlock, kv.num_slots - first);
+  const int64_t num_keys = std::min<int64_t>(kBlock, std::min(end, kv.num_slots) - first);
   if (num_keys <= 0) return {};
   const int64_t offset = (task.kv_head * kv.num_slots + first) * shape.head_dim;
   const int64_t num_tiles = (num_queries + kTile - 1) / kTile;
@@ -291,7 +291,7 @@ HWY_INLINE void AppendQueries(int32_t r, int32_t num_heads, int32_t first, int32
 
 template <typename T>
 void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
-                       const VisibleRange* ranges, int64_t block_start,
+                       const VisibleRange* ranges, int64_t block_start, int64_t end,
                        const AttentionScratch& scratch) {
   int64_t slots[kBlock];
   BlockQuery list[kMaxQueries];
@@ -329,7 +329,7 @@ void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
       for (int32_t k = shared_first; k < shared_last; ++k) slots[k] = block_start + k;
       LoadBlock<T>(task, shape, slots, shared_first, shared_last, scratch, values);
       AttendBlock(task, shape, std::span(list, num_queries), scratch, values,
-                  BlockBehind<T>(task, shape, block_start, num_queries));
+                  BlockBehind<T>(task, shape, block_start, end, num_queries));
       num_queries = 0;
     }
   }
@@ -385,9 +385,9 @@ void Attend(const AttentionTask& task, const AttentionShape& shape) {
   }
   for (int64_t block = start / kBlock * kBlock; block < end; block += kBlock) {
     if (task.rows[0].kv.is_half) {
-      AttendRowsInBlock<uint16_t>(task, shape, ranges, block, scratch);
+      AttendRowsInBlock<uint16_t>(task, shape, ranges, block, end, scratch);
     } else {
-      AttendRowsInBlock<float>(task, shape, ranges, block, scratch);
+      AttendRowsInBlock<float>(task, shape, ranges, block, end, scratch);
     }
   }
   StoreOutputs(task, shape, scratch);
@@ -455,7 +455,7 @@ void Attention(std::span<const AttentionRow> rows, const AttentionShape& shape, 
 
   const int64_t tasks_per_tile = shape.num_kv_heads * grid.num_parts;
   pool.ParallelFor(grid.num_tiles * tasks_per_tile, [&](int64_t index, int thread) {
-    // Later rows see more keys: the longest tasks come first.
+    // Later rows see more keys: the longest tasks come first, shorter ones are taken over.
     const int64_t tile = grid.num_tiles - 1 - index / tasks_per_tile;
     const int64_t kv_head = index % tasks_per_tile / grid.num_parts;
     const int64_t part_start = index % grid.num_parts * grid.heads_per_part;
