@@ -31,6 +31,7 @@ int Record(const EngineOptions& options, const std::string& prompt, int32_t max_
   request.prompt_tokens = *tokens;
   request.draft = options.draft;
   request.options.max_tokens = max_tokens;
+  request.options.sampling.temperature = 0;
   request.controller_trace = &trace;
   const auto result = (*engine)->Generate(request);
   if (!result.ok()) return Fail(result.status());
