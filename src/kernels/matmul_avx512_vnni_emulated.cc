@@ -1,6 +1,6 @@
-// For tests: the very source of matmul_avx512_vnni.cc, its 512-bit intrinsics written out as pairs
-// of AVX2 ones, so that a CPU without AVX-512 can check it. Exports kMatMulAvx512VnniEmulated; its
-// bits are the real ones.
+// For tests: the very source of matmul_avx512_vnni.cc and matmul_avx512_vnni_blocks.cc, the 512-bit
+// intrinsics written out as pairs of AVX2 ones, so that a CPU without AVX-512 can check it. Exports
+// kMatMulAvx512VnniEmulated; its bits are the real ones.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -36,6 +36,11 @@ inline void Store(float* to, Floats a) {
   _mm256_storeu_ps(to, a.low);
   _mm256_storeu_ps(to + 8, a.high);
 }
+inline void Store(uint8_t* to, Ints a) {
+  __m256i* parts = reinterpret_cast<__m256i*>(to);
+  _mm256_storeu_si256(parts, a.low);
+  _mm256_storeu_si256(parts + 1, a.high);
+}
 inline Ints Set(__m256i half) { return {half, half}; }
 inline Floats Set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
 
@@ -48,26 +53,26 @@ inline Ints Or(Ints a, Ints b) {
 inline Ints Xor(Ints a, Ints b) {
   return Each(a, b, [](__m256i x, __m256i y) { return _mm256_xor_si256(x, y); });
 }
+// vpternlogd of the truth table that the kernels use: c where b has ones, a where it has zeros.
+template <int kTable>
+inline Ints TernaryLogic(Ints a, Ints b, Ints c) {
+  static_assert(kTable == 0xB8);
+  return Or(And(b, c), Each(b, a, [](__m256i x, __m256i y) { return _mm256_andnot_si256(x, y); }));
+}
 inline Ints Add(Ints a, Ints b) {
   return Each(a, b, [](__m256i x, __m256i y) { return _mm256_add_epi32(x, y); });
 }
-inline Ints Subtract(Ints a, Ints b) {
-  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_sub_epi32(x, y); });
+inline Ints Multiply16(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_mullo_epi16(x, y); });
 }
-inline Ints Multiply(Ints a, Ints b) {
-  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_mullo_epi32(x, y); });
+inline Ints ShuffleBytes(Ints a, Ints b) {
+  return Each(a, b, [](__m256i x, __m256i y) { return _mm256_shuffle_epi8(x, y); });
 }
 inline Ints ShiftLeft16(Ints a, int n) {
   return Each(a, [n](__m256i x) { return _mm256_slli_epi16(x, n); });
 }
 inline Ints ShiftRight16(Ints a, int n) {
   return Each(a, [n](__m256i x) { return _mm256_srli_epi16(x, n); });
-}
-inline Ints ShiftLeft32(Ints a, int n) {
-  return Each(a, [n](__m256i x) { return _mm256_slli_epi32(x, n); });
-}
-inline Ints ShiftRightSigned32(Ints a, int n) {
-  return Each(a, [n](__m256i x) { return _mm256_srai_epi32(x, n); });
 }
 inline Ints WidenUnsigned(__m256i a) {
   return {_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
@@ -106,14 +111,16 @@ inline Floats NegativeMultiplyAdd(Floats a, Floats b, Floats c) {
 
 #undef _mm512_slli_epi16
 #undef _mm512_srli_epi16
-#undef _mm512_slli_epi32
-#undef _mm512_srai_epi32
+#undef _mm512_ternarylogic_epi32
 #define __m512i emulation::Ints
 #define __m512 emulation::Floats
 #define _mm512_loadu_si512 emulation::Load
+#define _mm512_storeu_si512 emulation::Store
 #define _mm512_loadu_ps emulation::Load
 #define _mm512_storeu_ps emulation::Store
 #define _mm512_set1_epi8(value) emulation::Set(_mm256_set1_epi8(value))
+#define _mm512_set1_epi16(value) emulation::Set(_mm256_set1_epi16(value))
+#define _mm512_set4_epi32(d, c, b, a) emulation::Set(_mm256_set_epi32(d, c, b, a, d, c, b, a))
 #define _mm512_set1_epi32(value) emulation::Set(_mm256_set1_epi32(value))
 #define _mm512_setzero_si512() emulation::Set(_mm256_setzero_si256())
 #define _mm512_set1_ps emulation::Set
@@ -123,11 +130,10 @@ inline Floats NegativeMultiplyAdd(Floats a, Floats b, Floats c) {
 #define _mm512_xor_si512 emulation::Xor
 #define _mm512_slli_epi16 emulation::ShiftLeft16
 #define _mm512_srli_epi16 emulation::ShiftRight16
-#define _mm512_slli_epi32 emulation::ShiftLeft32
-#define _mm512_srai_epi32 emulation::ShiftRightSigned32
 #define _mm512_add_epi32 emulation::Add
-#define _mm512_sub_epi32 emulation::Subtract
-#define _mm512_mullo_epi32 emulation::Multiply
+#define _mm512_mullo_epi16 emulation::Multiply16
+#define _mm512_shuffle_epi8 emulation::ShuffleBytes
+#define _mm512_ternarylogic_epi32(a, b, c, table) emulation::TernaryLogic<table>(a, b, c)
 #define _mm512_dpwssd_epi32 emulation::AddPairProducts
 #define _mm512_dpbusd_epi32 emulation::AddFourProducts
 #define _mm512_cvtepu8_epi16 emulation::WidenUnsigned
@@ -143,3 +149,4 @@ inline Floats NegativeMultiplyAdd(Floats a, Floats b, Floats c) {
 #define avx512_vnni avx512_vnni_emulated
 
 #include "kernels/matmul_avx512_vnni.cc"
+#include "kernels/matmul_avx512_vnni_blocks.cc"

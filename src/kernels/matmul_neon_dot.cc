@@ -1,45 +1,15 @@
-// Integer matmul kernels for Arm NEON with the dot product (Armv8.2 SDOT). A line of 16 weight rows
-// is four registers ("quarters") of 4 rows; 16 activations of a row are one register, of which SDOT
-// takes 4 by lane number: no broadcasts. All quants fit a signed byte, and SDOT adds into 32 bits
-// without saturation. A tile of R activation rows and Q quarters holds R * Q <= 8 accumulators of
-// each kind in the 32 registers: few rows take all quarters of a line at once, eight rows one
-// quarter after the other, so that each unpacked register serves all rows. The order of float
-// operations depends on (layout, activation block) alone, never on the tile.
+// NEON dot product kernels of the super layouts (K types), and the table of all: sums are integers
+// for an activation block. The block layouts, whose float sums stay in registers from unit to unit,
+// are in matmul_neon_dot_blocks.cc; what both share is in matmul_neon_dot-inl.h.
 #include <arm_neon.h>
 
-#include <cstddef>
 #include <cstdint>
 
-#include "kernels/matmul_tables.h"
-
-#define TAHMIN_INLINE static inline __attribute__((always_inline))
+#include "kernels/matmul_neon_dot-inl.h"
 
 namespace tahmin::kernels {
 namespace neon_dot {
 namespace {
-
-using Ints = int32x4_t;
-using Floats = float32x4_t;
-
-constexpr int kQuarterBytes = 16;               // one quarter of a line
-constexpr int kQuarterLanes = 4;                // weight rows of one quarter
-constexpr int kMaxTileRows = 8;                 // activation rows that share a weight register
-constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
-constexpr int kRunUnits = 8;                    // block units per tile call: 256 columns
-constexpr int64_t kPrefetchBytes = 2048;        // how far ahead of the reads to prefetch
-constexpr int TileQuarters(int rows) { return rows <= 2 ? 4 : rows <= 4 ? 2 : 1; }
-
-TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
-  for (int64_t i = 0; i < num_bytes; i += kLineBytes) __builtin_prefetch(bytes + i);
-}
-
-TAHMIN_INLINE Floats LoadHalves(const uint8_t* bytes) {
-  return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(bytes)));
-}
-
-TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
-  for (int32_t i = 0; i < pass.num_rows * kLanes; i += 4) vst1q_f32(pass.out + i, vdupq_n_f32(0));
-}
 
 // Two 16-bit numbers, in every lane.
 TAHMIN_INLINE int16x8_t BroadcastPair(const int16_t* pair) {
@@ -47,143 +17,6 @@ TAHMIN_INLINE int16x8_t BroadcastPair(const int16_t* pair) {
   __builtin_memcpy(&word, pair, 4);
   return vreinterpretq_s16_s32(vdupq_n_s32(word));
 }
-
-// ---- Quants ------------------------------------------------------------------------------------
-
-// Bit (or two bits) at `kFrom` of each byte, moved to bit 4; other bits are arbitrary.
-template <int kFrom>
-TAHMIN_INLINE uint8x16_t MoveToBit4(uint8x16_t plane) {
-  if constexpr (kFrom < 4) {
-    return vshlq_n_u8(plane, 4 - kFrom);
-  } else if constexpr (kFrom > 4) {
-    return vshrq_n_u8(plane, kFrom - 4);
-  } else {
-    return plane;
-  }
-}
-
-// Quants in the form of the packed group. Line<l> gives one quarter of line l: `even` = quad 2l,
-// `odd` = quad 2l + 1; `quants` points at the quarter's bytes of line 0.
-template <int kPlaneBits>
-struct PackedQuants {
-  static constexpr int kBytes = kNibbleBytes + kPlaneBits * kLineBytes;
-
-  template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, int8x16_t& even, int8x16_t& odd) {
-    const uint8x16_t packed = vld1q_u8(quants + kLine * kLineBytes);
-    uint8x16_t e = vandq_u8(packed, vdupq_n_u8(15));
-    uint8x16_t o = vshrq_n_u8(packed, 4);
-    if constexpr (kPlaneBits == 1) {
-      const uint8x16_t plane = vld1q_u8(quants + kNibbleBytes);
-      e = vbslq_u8(vdupq_n_u8(16), MoveToBit4<2 * kLine>(plane), e);
-      o = vbslq_u8(vdupq_n_u8(16), MoveToBit4<2 * kLine + 1>(plane), o);
-    }
-    if constexpr (kPlaneBits == 2) {
-      const uint8x16_t plane = vld1q_u8(quants + kNibbleBytes + kLine / 2 * kLineBytes);
-      e = vbslq_u8(vdupq_n_u8(48), MoveToBit4<kLine % 2 * 4>(plane), e);
-      o = vbslq_u8(vdupq_n_u8(48), MoveToBit4<kLine % 2 * 4 + 2>(plane), o);
-    }
-    even = vreinterpretq_s8_u8(e);
-    odd = vreinterpretq_s8_u8(o);
-  }
-};
-
-// One byte each: kQ8Block as stored, and the scratch of UnpackQuants.
-struct ByteQuants {
-  static constexpr int kBytes = kByteQuantBytes;
-
-  template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, int8x16_t& even, int8x16_t& odd) {
-    const int8_t* bytes = reinterpret_cast<const int8_t*>(quants) + 2 * kLine * kLineBytes;
-    even = vld1q_s8(bytes);
-    odd = vld1q_s8(bytes + kLineBytes);
-  }
-};
-
-template <typename Quants, int kLine>
-TAHMIN_INLINE void UnpackLine(const uint8_t* quants, uint8_t* out) {
-  for (int at = 0; at < kLineBytes; at += kQuarterBytes) {
-    int8x16_t even, odd;
-    Quants::template Line<kLine>(quants + at, even, odd);
-    vst1q_s8(reinterpret_cast<int8_t*>(out) + 2 * kLine * kLineBytes + at, even);
-    vst1q_s8(reinterpret_cast<int8_t*>(out) + (2 * kLine + 1) * kLineBytes + at, odd);
-  }
-}
-
-template <typename Quants>
-void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
-  for (int i = 0; i < num_blocks; ++i) {
-    UnpackLine<Quants, 0>(quants, out);
-    UnpackLine<Quants, 1>(quants, out);
-    UnpackLine<Quants, 2>(quants, out);
-    UnpackLine<Quants, 3>(quants, out);
-    quants += Quants::kBytes;
-    out += kUnpackedBytes;
-  }
-}
-
-// sums[r] += quants . x[r] over one line, whose activations are lanes kLane and kLane + 1 of x[r].
-template <typename Quants, int kLine, int R, int Q>
-TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8x16_t (&x)[R], Ints (&sums)[R][Q]) {
-  constexpr int kLane = kLine % 2 * 2;
-  for (int q = 0; q < Q; ++q) {
-    int8x16_t even, odd;
-    Quants::template Line<kLine>(quants + q * kQuarterBytes, even, odd);
-    for (int r = 0; r < R; ++r) {
-      sums[r][q] = vdotq_laneq_s32(sums[r][q], even, x[r], kLane);
-      sums[r][q] = vdotq_laneq_s32(sums[r][q], odd, x[r], kLane + 1);
-    }
-  }
-}
-
-// The same over the first (kHalf == 0) or last 16 of 32 columns, the first of which is `column`.
-template <typename Quants, int kHalf, int R, int Q>
-TAHMIN_INLINE void AddHalfRun(const uint8_t* quants, const QuantizedRow* rows, int64_t column,
-                              Ints (&sums)[R][Q]) {
-  int8x16_t x[R];
-  for (int r = 0; r < R; ++r) x[r] = vld1q_s8(rows[r].values + column + 16 * kHalf);
-  AddLine<Quants, 2 * kHalf>(quants, x, sums);
-  AddLine<Quants, 2 * kHalf + 1>(quants, x, sums);
-}
-
-template <int R, int Q>
-TAHMIN_INLINE void Clear(Ints (&values)[R][Q]) {
-  for (int r = 0; r < R; ++r) {
-    for (int q = 0; q < Q; ++q) values[r][q] = vdupq_n_s32(0);
-  }
-}
-
-// Calls tile(constant R, first row) so that tiles of up to kMaxTileRows rows cover all rows.
-template <int R>
-struct TileRows {
-  static constexpr int kRows = R;
-  static constexpr int kQuarters = TileQuarters(R);
-};
-template <typename Tile>
-TAHMIN_INLINE void ForEachTile(int32_t num_rows, Tile tile) {
-  int32_t row = 0;
-  for (; row + kMaxTileRows <= num_rows; row += kMaxTileRows) tile(TileRows<8>(), row);
-  switch (num_rows - row) {
-    case 7:
-      return tile(TileRows<7>(), row);
-    case 6:
-      return tile(TileRows<6>(), row);
-    case 5:
-      return tile(TileRows<5>(), row);
-    case 4:
-      return tile(TileRows<4>(), row);
-    case 3:
-      return tile(TileRows<3>(), row);
-    case 2:
-      return tile(TileRows<2>(), row);
-    case 1:
-      return tile(TileRows<1>(), row);
-    default:
-      return;
-  }
-}
-
-// ---- Super layouts -----------------------------------------------------------------------------
 
 template <int kPlaneBitsOf, int kScaleColumnsOf, bool kHasMinOf>
 struct SuperLayout {
@@ -370,111 +203,6 @@ void Super(const GroupPass& pass) {
   }
 }
 
-// ---- Block layouts -----------------------------------------------------------------------------
-
-// A run of units (32 columns each).
-struct BlockRun {
-  const uint8_t* halves;  // d [16], then m [16] with kHasMin, per unit
-  const uint8_t* quants;
-  int64_t column;  // first column
-  int32_t num_units;
-  int32_t block_shift;  // log2 of the activation block
-  int32_t zero_point;
-};
-
-// out[r] += d * scale * dot (+ m * scaled sum) of unit u.
-template <bool kHasMin, int R, int Q>
-TAHMIN_INLINE void FlushUnit(const BlockRun& run, const QuantizedRow* rows, int32_t u, int lane,
-                             const Ints (&dots)[R][Q], Floats (&out)[R][Q]) {
-  const int64_t column = run.column + u * kBlockColumns;
-  const uint8_t* halves = run.halves + u * (kHasMin ? 2 : 1) * kHalvesBytes + 2 * lane;
-  for (int q = 0; q < Q; ++q) {
-    const Floats d = LoadHalves(halves + q * 2 * kQuarterLanes);
-    for (int r = 0; r < R; ++r) {
-      const float scale = rows[r].scales[column >> run.block_shift];
-      out[r][q] = vfmaq_f32(out[r][q], vcvtq_f32_s32(dots[r][q]), vmulq_n_f32(d, scale));
-      if constexpr (kHasMin) {
-        const Floats m = LoadHalves(halves + kHalvesBytes + q * 2 * kQuarterLanes);
-        const float sum = rows[r].scaled_sums[column / kBlockColumns];
-        out[r][q] = vfmaq_f32(out[r][q], m, vdupq_n_f32(sum));
-      }
-    }
-  }
-}
-
-template <typename Quants, bool kHasMin, int R, int Q>
-void BlockTile(const BlockRun& run, const QuantizedRow* rows, float* out) {
-  for (int lane = 0; lane < kLanes; lane += Q * kQuarterLanes) {
-    Floats sums[R][Q];
-    for (int r = 0; r < R; ++r) {
-      for (int q = 0; q < Q; ++q) {
-        sums[r][q] = vld1q_f32(out + r * kLanes + lane + q * kQuarterLanes);
-      }
-    }
-    for (int32_t u = 0; u < run.num_units; ++u) {
-      const int64_t column = run.column + u * kBlockColumns;
-      const uint8_t* quants = run.quants + u * Quants::kBytes + lane * 4;
-      Ints dots[R][Q];
-      for (int r = 0; r < R; ++r) {
-        const int32_t sum = kHasMin ? 0 : rows[r].sums32[column / kBlockColumns];
-        for (int q = 0; q < Q; ++q) dots[r][q] = vdupq_n_s32(-run.zero_point * sum);
-      }
-      AddHalfRun<Quants, 0>(quants, rows, column, dots);
-      AddHalfRun<Quants, 1>(quants, rows, column, dots);
-      FlushUnit<kHasMin>(run, rows, u, lane, dots, sums);
-    }
-    for (int r = 0; r < R; ++r) {
-      for (int q = 0; q < Q; ++q) {
-        vst1q_f32(out + r * kLanes + lane + q * kQuarterLanes, sums[r][q]);
-      }
-    }
-  }
-}
-
-template <typename Quants, bool kHasMin>
-TAHMIN_INLINE void BlockTiles(const BlockRun& run, const GroupPass& pass) {
-  ForEachTile(pass.num_rows, [&](auto tile, int32_t row) {
-    using Tile = decltype(tile);
-    BlockTile<Quants, kHasMin, Tile::kRows, Tile::kQuarters>(run, pass.rows + row,
-                                                             pass.out + row * kLanes);
-  });
-}
-
-template <typename Quants, bool kHasMin>
-void BlockGroup(const GroupPass& pass) {
-  constexpr bool kIsPacked = Quants::kBytes != kUnpackedBytes;
-  constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
-  alignas(kLineBytes) uint8_t unpacked[kIsPacked ? kRunUnits * kUnpackedBytes : 1];
-  ClearOut(pass);
-  const int32_t block_shift = __builtin_ctz(static_cast<unsigned>(pass.block));
-  const uint8_t* ahead = pass.group + pass.halves_bytes + kPrefetchBytes;
-  const int64_t num_units = pass.columns / kBlockColumns;
-  for (int64_t u = 0; u < num_units; u += kRunUnits) {
-    const int32_t count =
-        static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits);
-    BlockRun run{pass.group + u * kUnitHalves,
-                 pass.group + pass.halves_bytes + u * Quants::kBytes,
-                 u * kBlockColumns,
-                 count,
-                 block_shift,
-                 pass.zero_point};
-    Prefetch(ahead + u * (Quants::kBytes + kUnitHalves), count * (Quants::kBytes + kUnitHalves));
-    if (kIsPacked && pass.num_rows > kMaxTileRows) {
-      UnpackQuants<Quants>(run.quants, count, unpacked);
-      run.quants = unpacked;
-      BlockTiles<ByteQuants, kHasMin>(run, pass);
-    } else {
-      BlockTiles<Quants, kHasMin>(run, pass);
-    }
-  }
-}
-
-template <typename Quants>
-void Nibbles(const GroupPass& pass) {
-  if (pass.has_min) return BlockGroup<Quants, true>(pass);
-  return BlockGroup<Quants, false>(pass);
-}
-
 }  // namespace
 }  // namespace neon_dot
 
@@ -483,9 +211,9 @@ const MatMulTable kMatMulNeonDot = {{
     neon_dot::Super<neon_dot::SuperLayout<1, 32, true>>,
     neon_dot::Super<neon_dot::SuperLayout<2, 16, false>>,
     neon_dot::Super<neon_dot::SuperLayout<0, 16, true>>,
-    neon_dot::Nibbles<neon_dot::PackedQuants<0>>,
-    neon_dot::Nibbles<neon_dot::PackedQuants<1>>,
-    neon_dot::BlockGroup<neon_dot::ByteQuants, false>,
+    neon_dot::MatMulQ4Block,
+    neon_dot::MatMulQ5Block,
+    neon_dot::MatMulQ8Block,
 }};
 
 }  // namespace tahmin::kernels
