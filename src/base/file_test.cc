@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +115,43 @@ TEST_F(FileTest, DroppedPagesAreReadAgainAndMovesKeepTheBytes) {
   EXPECT_EQ(std::vector<uint8_t>(moved.bytes().begin(), moved.bytes().end()), bytes);
   moved = MappedFile();
   EXPECT_TRUE(moved.bytes().empty());
+}
+
+// Bytes of the mapping that begins at `address` that this process has in memory.
+size_t ResidentBytes(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  bool is_wanted = false;
+  while (std::getline(maps, line)) {
+    const size_t dash = line.find('-');
+    if (dash != std::string::npos && line.find_first_not_of("0123456789abcdef") == dash) {
+      is_wanted = std::stoull(line, nullptr, 16) == reinterpret_cast<uintptr_t>(address);
+    } else if (is_wanted && line.starts_with("Rss:")) {
+      return std::stoull(line.substr(4)) * 1024;
+    }
+  }
+  ADD_FAILURE() << "no mapping at " << address;
+  return 0;
+}
+
+// Parts that begin and end anywhere, each read after the one before it has been dropped.
+TEST_F(FileTest, AFileDroppedPartByPartLeavesNothingInMemory) {
+  const std::vector<uint8_t> bytes((4 << 20) + 77, 1);
+  ASSERT_TRUE(ReplaceFile(Path("a"), bytes, FileReaders::kOwner).ok());
+  const auto file = MappedFile::Open(Path("a"));
+  ASSERT_TRUE(file.ok());
+  const std::span<const uint8_t> mapped = file->bytes();
+  EXPECT_EQ(std::accumulate(mapped.begin(), mapped.end(), size_t{0}), bytes.size());
+  EXPECT_GT(ResidentBytes(mapped.data()), 0u);
+  file->DropPages(mapped);
+  EXPECT_EQ(ResidentBytes(mapped.data()), 0u);
+  const size_t part_bytes = 300001;
+  for (size_t begin = 0; begin < mapped.size(); begin += part_bytes) {
+    const auto part = mapped.subspan(begin, std::min(part_bytes, mapped.size() - begin));
+    EXPECT_EQ(std::accumulate(part.begin(), part.end(), size_t{0}), part.size());
+    file->DropPages(part);
+    EXPECT_EQ(ResidentBytes(mapped.data()), 0u) << begin;
+  }
 }
 
 }  // namespace

@@ -6,12 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace tahmin {
 
 namespace {
+
+// A page that is read for the first time brings along those of this size around it (Linux's
+// default of fault_around_bytes, which is aligned in memory); a page may not be larger.
+constexpr uintptr_t kFaultAroundBytes = 65536;
 
 struct FileDescriptor {
   int number = -1;
@@ -63,11 +68,14 @@ void MappedFile::DropPages(std::span<const uint8_t> part) const {
   const bool is_inside = !bytes_.empty() && part.data() >= mapped &&
                          part.data() + part.size() <= mapped + bytes_.size();
   if (!is_inside) return;
-  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t begin = (static_cast<uint64_t>(part.data() - mapped) + page - 1) / page * page;
-  const uint64_t end = static_cast<uint64_t>(part.data() + part.size() - mapped) / page * page;
-  // Advice only: a refusal costs memory, nothing else.
-  if (begin < end) madvise(const_cast<uint8_t*>(mapped) + begin, end - begin, MADV_DONTNEED);
+  const auto first = reinterpret_cast<uintptr_t>(mapped);
+  const auto wanted = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = std::max(first, wanted / kFaultAroundBytes * kFaultAroundBytes);
+  const uintptr_t end =
+      std::min(first + bytes_.size(), (wanted + part.size() + kFaultAroundBytes - 1) /
+                                          kFaultAroundBytes * kFaultAroundBytes);
+  // Advice only: a refusal costs memory, nothing else. The system rounds the end up to a page.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace tahmin

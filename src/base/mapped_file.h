@@ -20,8 +20,10 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const uint8_t> bytes() const { return bytes_; }  // valid while the object lives
-  // Tells the system that the pages that lie wholly in `part` are not needed for now; they are read
-  // again when they are. Nothing happens for bytes of something else.
+  // Tells the system that the pages of `part` are not needed for now, nor the neighbours that it
+  // may have mapped along with them; what is needed after all is read again. So a file read and
+  // dropped part by part is never in memory but for one part. Any thread may read meanwhile.
+  // Nothing happens for bytes of something else.
   void DropPages(std::span<const uint8_t> part) const;
 
  private:

@@ -84,8 +84,8 @@ class GgufFile {
   absl::StatusOr<std::vector<int64_t>> GetIntArray(std::string_view key) const;  // bool counts too
   absl::StatusOr<std::vector<double>> GetFloatArray(std::string_view key) const;
 
-  // Tells the kernel that these bytes are not needed in memory for now (source pages after
-  // packing).
+  // Tells the kernel that these bytes and what it mapped around them are not needed in memory for
+  // now (source pages after packing): MappedFile::DropPages.
   void DropPages(std::span<const uint8_t> bytes) const;
 
  private:

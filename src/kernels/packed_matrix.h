@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/aligned_buffer.h"
 #include "base/tensor_type.h"
-#include "base/thread_pool.h"
+#include "kernels/sliced_pool.h"
 
 namespace tahmin::kernels {
 
@@ -48,13 +48,13 @@ class PackedMatrix {
   // kRowGroup: the last group is padded with rows that stand for zero. INVALID_ARGUMENT when
   // columns is not a multiple of the type's block; UNIMPLEMENTED for a type that is no weight.
   static absl::StatusOr<PackedMatrix> Pack(TensorType type, int64_t rows, int64_t columns,
-                                           std::span<const uint8_t> blocks, ThreadPool& pool);
+                                           std::span<const uint8_t> blocks, const SlicedPool& pool);
 
   // The same from rows that are made as they are packed: write_row puts the GGUF blocks of one row
   // where it is told, called once a row from any of the pool's threads.
   using WriteRow = std::function<void(int64_t row, std::span<uint8_t> blocks)>;
   static absl::StatusOr<PackedMatrix> PackRows(TensorType type, int64_t rows, int64_t columns,
-                                               const WriteRow& write_row, ThreadPool& pool);
+                                               const WriteRow& write_row, const SlicedPool& pool);
 
   // What Pack will allocate, for the memory plan. 0 for a type that is no weight.
   static size_t PackedBytes(TensorType type, int64_t rows, int64_t columns);

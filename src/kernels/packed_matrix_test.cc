@@ -67,6 +67,27 @@ TEST_P(PackedMatrixOfType, PackedFormDoesNotDependOnThreads) {
   EXPECT_EQ(std::memcmp(a->group(0), b->group(0), a->packed_bytes()), 0);
 }
 
+// Slices tell their rows in order and change no bit; each row group is whole within one of them.
+TEST_P(PackedMatrixOfType, SlicesAreToldInOrderAndChangeNothing) {
+  const TensorType type = GetParam();
+  std::mt19937 rng(10);
+  ThreadPool pool(3);
+  const std::vector<uint8_t> blocks = RandomBytes(type, 90 * 512, rng);
+  const auto whole = PackedMatrix::Pack(type, 90, 512, blocks, pool);
+  std::vector<std::pair<int64_t, int64_t>> slices;
+  SlicedPool sliced(pool);
+  sliced.slice_rows = 17;
+  sliced.on_done = [&](int64_t begin, int64_t end) { slices.push_back({begin, end}); };
+  const auto parts = PackedMatrix::Pack(type, 90, 512, blocks, sliced);
+  ASSERT_TRUE(whole.ok() && parts.ok());
+  EXPECT_EQ(std::memcmp(whole->group(0), parts->group(0), whole->packed_bytes()), 0);
+  using Slices = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(slices, (Slices{{0, 32}, {32, 64}, {64, 90}}));
+  sliced.slice_rows = 1 << 30;
+  ASSERT_TRUE(PackedMatrix::Pack(type, 90, 512, blocks, sliced).ok());
+  EXPECT_EQ(slices.back(), (std::pair<int64_t, int64_t>{0, 90}));
+}
+
 TEST_P(PackedMatrixOfType, TakesLittleMoreThanTheFile) {
   const TensorType type = GetParam();
   const auto [rows, columns] = std::pair<int64_t, int64_t>{1536, 8960};

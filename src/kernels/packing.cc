@@ -336,14 +336,15 @@ size_t RowBytes(TensorType type, int64_t columns) {
   return static_cast<size_t>(columns / traits.block_elements) * traits.block_bytes;
 }
 
-// Packs the rows of one group; row_blocks(row) are a row's GGUF blocks.
+// Packs rows [begin, end) of one group; row_blocks(row) are a row's GGUF blocks.
 template <typename RowBlocks>
-void PackGroup(const PackedMatrix& matrix, int64_t group, uint8_t* bytes, RowBlocks&& row_blocks) {
+void PackGroup(const PackedMatrix& matrix, int64_t begin, int64_t end, uint8_t* packed,
+               RowBlocks&& row_blocks) {
   const PackedGeometry& geometry = *FindPackedGeometry(matrix.source_type());
   const PackRowFunction pack_row = RowPacker(matrix.source_type());
+  uint8_t* bytes = packed + static_cast<size_t>(begin / kRowGroup) * matrix.group_bytes();
   const GroupWriter writer{geometry, bytes, bytes + matrix.halves_bytes()};
-  const int64_t end = std::min(matrix.rows(), (group + 1) * kRowGroup);
-  for (int64_t row = group * kRowGroup; row < end; ++row) {
+  for (int64_t row = begin; row < end; ++row) {
     pack_row(row_blocks(row), matrix.columns() / geometry.unit_columns, row % kRowGroup, writer);
   }
 }
@@ -380,7 +381,8 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Prepare(TensorType type, int64_t rows
 }
 
 absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, int64_t columns,
-                                                std::span<const uint8_t> blocks, ThreadPool& pool) {
+                                                std::span<const uint8_t> blocks,
+                                                const SlicedPool& pool) {
   // The size first: a wrong one must not cost an allocation.
   const TensorTypeTraits* traits = FindTensorType(static_cast<uint32_t>(type));
   const bool is_sound = traits != nullptr && FindPackedGeometry(type) != nullptr && rows > 0 &&
@@ -394,21 +396,22 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Pack(TensorType type, int64_t rows, i
   absl::StatusOr<PackedMatrix> matrix = Prepare(type, rows, columns);
   if (!matrix.ok()) return matrix;
   uint8_t* packed = matrix->buffer_.data();
-  pool.ParallelFor(matrix->num_groups(), [&](int64_t group, int) {
-    PackGroup(*matrix, group, packed + group * matrix->group_bytes_,
+  pool.ForRows(rows, kRowGroup, [&](int64_t begin, int64_t end) {
+    PackGroup(*matrix, begin, end, packed,
               [&](int64_t row) { return blocks.data() + row * row_bytes; });
   });
   return matrix;
 }
 
 absl::StatusOr<PackedMatrix> PackedMatrix::PackRows(TensorType type, int64_t rows, int64_t columns,
-                                                    const WriteRow& write_row, ThreadPool& pool) {
+                                                    const WriteRow& write_row,
+                                                    const SlicedPool& pool) {
   absl::StatusOr<PackedMatrix> matrix = Prepare(type, rows, columns);
   if (!matrix.ok()) return matrix;
   uint8_t* packed = matrix->buffer_.data();
-  pool.ParallelFor(matrix->num_groups(), [&](int64_t group, int) {
+  pool.ForRows(rows, kRowGroup, [&](int64_t begin, int64_t end) {
     std::vector<uint8_t> blocks(RowBytes(type, columns));
-    PackGroup(*matrix, group, packed + group * matrix->group_bytes_, [&](int64_t row) {
+    PackGroup(*matrix, begin, end, packed, [&](int64_t row) {
       write_row(row, blocks);
       return blocks.data();
     });

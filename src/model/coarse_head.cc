@@ -67,17 +67,16 @@ void ComputeFinePass(const ForwardPass& pass, const CoarseHead& head, int32_t ro
 }  // namespace
 
 absl::StatusOr<CoarseHead> BuildCoarseHead(const GgufTensor& all_rows, const HeadShape& shape,
-                                           ThreadPool& pool) {
+                                           const kernels::SlicedPool& pool) {
   constexpr int64_t kRowsOfATask = 64;
   const int64_t num_rows = all_rows.rows(), columns = all_rows.columns();
   CoarseHead head;
   head.all_rows = &all_rows;
   head.num_candidates = shape.num_tokens;
   TAHMIN_ASSIGN_OR_RETURN(head.coarse_rows, TwoBitRows::Create(num_rows, columns));
-  pool.ParallelFor((num_rows + kRowsOfATask - 1) / kRowsOfATask, [&](int64_t task, int) {
+  pool.ForRows(num_rows, kRowsOfATask, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
-    const int64_t end = std::min(num_rows, (task + 1) * kRowsOfATask);
-    for (int64_t row = task * kRowsOfATask; row < end; ++row) {
+    for (int64_t row = begin; row < end; ++row) {
       ReadTensorRow(all_rows, row, values);
       head.coarse_rows.SetRow(row, values);
     }

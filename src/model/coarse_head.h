@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/aligned_buffer.h"
-#include "base/thread_pool.h"
 #include "gguf/gguf_file.h"
+#include "kernels/sliced_pool.h"
 #include "model/two_bit_rows.h"
 #include "model/weight_approximation.h"
 
@@ -26,9 +26,10 @@ struct CoarseHead {
   int32_t num_candidates = 0;
 };
 
-// all_rows: at most TwoBitRows::kMostColumns columns.
+// all_rows: at most TwoBitRows::kMostColumns columns. The pool hears which of them are not read
+// again while the head is built.
 absl::StatusOr<CoarseHead> BuildCoarseHead(const GgufTensor& all_rows, const HeadShape& shape,
-                                           ThreadPool& pool);
+                                           const kernels::SlicedPool& pool);
 size_t CoarseHeadBytes(const GgufTensor& all_rows);
 
 struct CoarseScratch {

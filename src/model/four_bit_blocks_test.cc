@@ -10,6 +10,7 @@
 
 #include "base/philox.h"
 #include "gguf/dequantize.h"
+#include "kernels/each_target_test.h"
 
 namespace tahmin {
 namespace {
@@ -156,6 +157,48 @@ TEST(FourBitBlocks, WhatIsNotFiniteStandsForNan) {
       EXPECT_TRUE(std::isnan(restored[kSuperBlock + 17]));
       EXPECT_NEAR(restored[0], 0.5f, 0.01f);
     }
+  }
+}
+
+// However many there are, and whatever stands beside them.
+TEST(FourBitBlocks, ABlockDependsOnItsOwnValuesAlone) {
+  std::vector<float> values = Weights(0.5);
+  values[5 * kBlock] = std::numeric_limits<float>::quiet_NaN();
+  for (const TensorType type : {TensorType::kQ4_0, TensorType::kQ4_K}) {
+    const size_t elements = FindTensorType(static_cast<uint32_t>(type))->block_elements;
+    for (size_t count = 1; count <= 19; ++count) {
+      const std::span<const float> some(values.data(), count * elements);
+      std::vector<uint8_t> together = EmptyBlocks(type, some.size()), alone;
+      QuantizeFourBits(type, some, together);
+      for (size_t i = 0; i < count; ++i) {
+        std::vector<uint8_t> block = EmptyBlocks(type, elements);
+        QuantizeFourBits(type, some.subspan(i * elements, elements), block);
+        alone.insert(alone.end(), block.begin(), block.end());
+      }
+      EXPECT_EQ(together, alone) << count;
+    }
+  }
+}
+
+class FourBitBlocksOnTarget : public kernels::EachTargetTest {};
+
+INSTANTIATE_TEST_SUITE_P(Targets, FourBitBlocksOnTarget, kernels::EachTarget(),
+                         kernels::TargetChoiceName);
+
+// Sums go in one order, so that only fusing a product with a sum can make a difference.
+TEST_P(FourBitBlocksOnTarget, BlocksAreNearlyThoseOfEveryOtherTarget) {
+  const std::vector<float> values = Weights(0.5);
+  for (const TensorType type : {TensorType::kQ4_0, TensorType::kQ4_K}) {
+    std::vector<uint8_t> here = EmptyBlocks(type, values.size()), portable = here;
+    QuantizeFourBits(type, values, here);
+    kernels::ForceIsaForTest(kernels::Isa::kPortable);
+    QuantizeFourBits(type, values, portable);
+    SetUp();
+    int num_different = 0;
+    for (size_t i = 0; i < here.size(); ++i) num_different += here[i] != portable[i] ? 1 : 0;
+    EXPECT_LE(num_different, static_cast<int>(here.size()) / 200);
+    const double error = SquaredError(values, Restore(type, here, values.size()));
+    EXPECT_NEAR(error / SquaredError(values, Restore(type, portable, values.size())), 1, 1e-4);
   }
 }
 

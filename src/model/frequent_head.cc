@@ -55,7 +55,7 @@ std::vector<int32_t> FrequentTokens(const GgufFile& file, int32_t num_tokens, in
 
 absl::StatusOr<FrequentHead> BuildFrequentHead(const GgufFile& file, const GgufTensor& all_rows,
                                                std::span<const float> bias, const HeadShape& shape,
-                                               bool to_four_bits, ThreadPool& pool) {
+                                               bool to_four_bits, const kernels::SlicedPool& pool) {
   const auto vocab_size = static_cast<int32_t>(all_rows.rows());
   FrequentHead head;
   head.tokens = FrequentTokens(file, shape.num_tokens, vocab_size);

@@ -32,10 +32,11 @@ struct FrequentHead {
   bool to_four_bits = false;
 };
 
-// `bias` is the whole head's, or empty.
+// `bias` is the whole head's, or empty. The pool hears which rows are not read again while the head
+// is built.
 absl::StatusOr<FrequentHead> BuildFrequentHead(const GgufFile& file, const GgufTensor& all_rows,
                                                std::span<const float> bias, const HeadShape& shape,
-                                               bool to_four_bits, ThreadPool& pool);
+                                               bool to_four_bits, const kernels::SlicedPool& pool);
 
 // What one sequence adds to the head, and the logits of one pass before they are spread.
 struct FrequentScratch {

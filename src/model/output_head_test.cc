@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/each_target_test.h"
 #include "model/coarse_head.h"
 #include "model/frequent_head.h"
 #include "model/model_fixture.h"
@@ -95,6 +96,41 @@ TEST(FrequentHead, AnyNumberOfTokensFromOneToMoreThanThereAre) {
   const std::vector<float> logits = one.Logits(tokens);
   EXPECT_EQ(logits[0], all[0]);
   EXPECT_LT(NumFinite(logits), 3 * kVocabSize);
+}
+
+class TwoBitRowsOnTarget : public kernels::EachTargetTest {};
+
+INSTANTIATE_TEST_SUITE_P(Targets, TwoBitRowsOnTarget, kernels::EachTarget(),
+                         kernels::TargetChoiceName);
+
+// A unit vector as the input shows one column.
+TEST_P(TwoBitRowsOnTarget, ColumnsStandForTheNearestLevelsOnTheFittedScale) {
+  ThreadPool pool(1);
+  for (const int32_t columns : {1, 31, 128, 333, 896}) {
+    std::vector<float> row;
+    for (const int32_t value : RandomTokens(columns, 401, 9)) row.push_back(0.01f * (value - 200));
+    double squares = 0, products = 0, level_squares = 0;
+    for (const float value : row) squares += double{value} * value;
+    std::vector<double> levels;
+    for (const float value : row) {
+      const double magnitude = std::abs(value) > std::sqrt(squares / columns) ? 3 : 1;
+      levels.push_back(value < 0 ? -magnitude : magnitude);
+      products += value * levels.back();
+      level_squares += magnitude * magnitude;
+    }
+    TwoBitRows matrix = *TwoBitRows::Create(1, columns);
+    matrix.SetRow(0, row);
+    TwoBitRows::Input input = matrix.MakeInput();
+    for (int32_t column = 0; column < columns; ++column) {
+      std::vector<float> unit(static_cast<size_t>(columns));
+      unit[static_cast<size_t>(column)] = 1;
+      matrix.Quantize(unit, input);
+      float shown = 0;
+      matrix.Multiply(input, &shown, pool);
+      EXPECT_NEAR(shown, levels[static_cast<size_t>(column)] * products / level_squares, 1e-5)
+          << column << " of " << columns;
+    }
+  }
 }
 
 TEST(CoarseHead, CandidatesGetTheirExactLogitsAndAllOthersNone) {

@@ -30,8 +30,8 @@ absl::StatusOr<kernels::PackedMatrix> NameTensor(absl::StatusOr<kernels::PackedM
 // Packs num_rows rows; row i of the result is the tensor's row_of(i).
 template <typename RowOf>
 absl::StatusOr<kernels::PackedMatrix> PackSomeRows(const GgufTensor& tensor, int64_t num_rows,
-                                                   bool to_four_bits, ThreadPool& pool,
-                                                   RowOf row_of) {
+                                                   bool to_four_bits,
+                                                   const kernels::SlicedPool& pool, RowOf row_of) {
   const TensorType type = PackedType(tensor, to_four_bits);
   const auto write_row = [&](int64_t index, std::span<uint8_t> blocks) {
     const std::span<const uint8_t> stored = RowBlocks(tensor, row_of(index));
@@ -60,7 +60,7 @@ size_t PackedTensorBytes(const GgufTensor& tensor, int64_t num_rows, bool to_fou
 }
 
 absl::StatusOr<kernels::PackedMatrix> PackTensor(const GgufTensor& tensor, bool to_four_bits,
-                                                 ThreadPool& pool) {
+                                                 const kernels::SlicedPool& pool) {
   if (PackedType(tensor, to_four_bits) == tensor.type) {
     return NameTensor(kernels::PackedMatrix::Pack(tensor.type, tensor.rows(), tensor.columns(),
                                                   tensor.bytes, pool),
@@ -71,9 +71,16 @@ absl::StatusOr<kernels::PackedMatrix> PackTensor(const GgufTensor& tensor, bool 
 
 absl::StatusOr<kernels::PackedMatrix> PackTensorRows(const GgufTensor& tensor,
                                                      std::span<const int32_t> rows,
-                                                     bool to_four_bits, ThreadPool& pool) {
-  return PackSomeRows(tensor, static_cast<int64_t>(rows.size()), to_four_bits, pool,
-                      [rows](int64_t index) { return int64_t{rows[static_cast<size_t>(index)]}; });
+                                                     bool to_four_bits,
+                                                     const kernels::SlicedPool& pool) {
+  const auto row_of = [rows](int64_t index) { return int64_t{rows[static_cast<size_t>(index)]}; };
+  kernels::SlicedPool index_pool = pool;
+  if (pool.on_done) {
+    index_pool.on_done = [&](int64_t begin, int64_t end) {
+      pool.on_done(row_of(begin), row_of(end - 1) + 1);
+    };
+  }
+  return PackSomeRows(tensor, static_cast<int64_t>(rows.size()), to_four_bits, index_pool, row_of);
 }
 
 void ReadTensorRow(const GgufTensor& tensor, int64_t row, std::span<float> out) {

@@ -94,6 +94,50 @@ void MultiplyCodes(const uint8_t* codes, const int8_t* x, int64_t row_bytes, int
   }
 }
 
+// Sets the codes of one row of at most 4 row_bytes values; its bytes are zero. fit[0]: the sum of
+// magnitudes times their levels, fit[1]: that of the levels' squares.
+void SetCodes(std::span<const float> values, float border, int64_t row_bytes, uint8_t* bytes,
+              float (&fit)[2]) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<float, 8> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto num_lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto columns = static_cast<int64_t>(values.size());
+  auto products = hn::Zero(d), squares = hn::Zero(d);
+  fit[0] = fit[1] = 0;
+  for (int plane = 0; plane * row_bytes < columns; ++plane) {
+    const float* run = values.data() + plane * row_bytes;
+    const int64_t count = std::min(row_bytes, columns - plane * row_bytes);
+    // Codes 0 to 3 are the levels -3, -1, 1 and 3.
+    const auto code = [d, plane](float value) HWY_ATTR {
+      return hn::Set(d, value * static_cast<float>(1 << 2 * plane));
+    };
+    int64_t i = 0;
+    for (; i + num_lanes <= count; i += num_lanes) {
+      const auto value = hn::LoadU(d, run + i), magnitude = hn::Abs(value);
+      const auto is_outer = hn::Gt(magnitude, hn::Set(d, border));
+      const auto level = hn::IfThenElse(is_outer, hn::Set(d, 3), hn::Set(d, 1));
+      products = hn::Add(products, hn::Mul(magnitude, level));
+      squares = hn::Add(squares, hn::Mul(level, level));
+      const auto codes =
+          hn::IfThenElse(hn::Lt(value, hn::Zero(d)), hn::IfThenElse(is_outer, code(0), code(1)),
+                         hn::IfThenElse(is_outer, code(3), code(2)));
+      const auto others = hn::LoadU(d8, bytes + i);
+      hn::StoreU(hn::Or(others, hn::DemoteTo(d8, hn::ConvertTo(di, codes))), d8, bytes + i);
+    }
+    for (; i < count; ++i) {
+      const int outer = std::abs(run[i]) > border ? 1 : 0;
+      const int code = run[i] < 0 ? 1 - outer : 2 + outer;
+      bytes[i] = static_cast<uint8_t>(bytes[i] | code << 2 * plane);
+      fit[0] += std::abs(run[i]) * static_cast<float>(1 + 2 * outer);
+      fit[1] += static_cast<float>(1 + 8 * outer);
+    }
+  }
+  fit[0] += hn::GetLane(hn::SumOfLanes(d, products));
+  fit[1] += hn::GetLane(hn::SumOfLanes(d, squares));
+}
+
 }  // namespace tahmin::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -102,6 +146,7 @@ namespace tahmin {
 namespace {
 
 HWY_EXPORT(MultiplyCodes);
+HWY_EXPORT(SetCodes);
 
 constexpr int64_t kCodesOfAByte = 4;
 constexpr int64_t kRowStep = 4;
@@ -155,21 +200,9 @@ void TwoBitRows::SetRow(int64_t row, std::span<const float> values) {
       std::sqrt(Dot(values.data(), values.data(), columns_) / static_cast<float>(columns_));
   uint8_t* bytes = codes_.data() + row * row_bytes_;
   std::fill_n(bytes, row_bytes_, uint8_t{0});
-  float product = 0, level_squares = 0;
-  for (int64_t begin = 0; begin < columns_; begin += row_bytes_) {
-    const float* run = values.data() + begin;
-    const int64_t count = std::min(row_bytes_, columns_ - begin);
-    const auto shift = static_cast<int>(2 * (begin / row_bytes_));
-    for (int64_t i = 0; i < count; ++i) {
-      // Codes 0 to 3 are the levels -3, -1, 1 and 3.
-      const int outer = std::abs(run[i]) > border ? 1 : 0;
-      const int code = run[i] < 0 ? 1 - outer : 2 + outer;
-      bytes[i] = static_cast<uint8_t>(bytes[i] | code << shift);
-      product += std::abs(run[i]) * static_cast<float>(1 + 2 * outer);
-      level_squares += static_cast<float>(1 + 8 * outer);
-    }
-  }
-  scales_.As<float>()[static_cast<size_t>(row)] = product / level_squares;
+  float fit[2];
+  HWY_DYNAMIC_DISPATCH(SetCodes)(values, border, row_bytes_, bytes, fit);
+  scales_.As<float>()[static_cast<size_t>(row)] = fit[0] / fit[1];
 }
 
 TwoBitRows::Input TwoBitRows::MakeInput() const {

@@ -193,8 +193,8 @@ absl::Status CheckHead(const HeadShape& head, const ModelConfig& config) {
                   TwoBitRows::kMostColumns, config.embedding_length));
 }
 
-// Packs one matrix after the other (each over all threads), so that only one of them is in memory
-// twice.
+// Packs one matrix after the other and each in slices (each over all threads), so that only one
+// slice is in memory twice.
 class Packer {
  public:
   Packer(const WeightPlan& plan, const ModelLoadOptions& options, ThreadPool& pool,
@@ -206,32 +206,36 @@ class Packer {
 
   absl::Status PackAll(const GgufFile& file) {
     for (const PlannedMatrix& matrix : plan_.matrices()) {
-      TAHMIN_ASSIGN_OR_RETURN(
-          *matrix.destination,
-          PackTensor(*matrix.tensor, options_.approximation.to_four_bits, pool_));
+      TAHMIN_ASSIGN_OR_RETURN(*matrix.destination,
+                              PackTensor(*matrix.tensor, options_.approximation.to_four_bits,
+                                         DroppingPool(file, *matrix.tensor)));
       Count(*matrix.destination);
-      Finish(file, *matrix.tensor);
+      Finish(*matrix.tensor);
     }
     TAHMIN_RETURN_IF_ERROR(PackHead(file));
-    Finish(file, plan_.output());
+    Finish(plan_.output());
     return absl::OkStatus();
   }
 
  private:
+  // Large enough that waiting for the last thread of a slice and giving its pages back cost
+  // nothing, small beside any model.
+  static constexpr size_t kSliceBytes = size_t{2} << 20;
+
   absl::Status PackHead(const GgufFile& file) {
     const GgufTensor& output = plan_.output();
     const bool to_four_bits = options_.approximation.to_four_bits;
+    const kernels::SlicedPool pool = DroppingPool(file, output);
     switch (weights_.head.kind) {
       case DraftHead::kFrequent: {
         TAHMIN_ASSIGN_OR_RETURN(weights_.frequent_head,
                                 BuildFrequentHead(file, output, weights_.output.bias, weights_.head,
-                                                  to_four_bits, pool_));
+                                                  to_four_bits, pool));
         Count(weights_.frequent_head->matrix);
         return absl::OkStatus();
       }
       case DraftHead::kCoarse: {
-        TAHMIN_ASSIGN_OR_RETURN(weights_.coarse_head,
-                                BuildCoarseHead(output, weights_.head, pool_));
+        TAHMIN_ASSIGN_OR_RETURN(weights_.coarse_head, BuildCoarseHead(output, weights_.head, pool));
         weights_.figures.packed_bytes += weights_.coarse_head->coarse_rows.num_bytes();
         weights_.figures.macs_per_row += static_cast<uint64_t>(output.rows() * output.columns());
         return absl::OkStatus();
@@ -240,7 +244,7 @@ class Packer {
       case DraftHead::kExact:
         break;
     }
-    TAHMIN_ASSIGN_OR_RETURN(weights_.output.matrix, PackTensor(output, to_four_bits, pool_));
+    TAHMIN_ASSIGN_OR_RETURN(weights_.output.matrix, PackTensor(output, to_four_bits, pool));
     Count(weights_.output.matrix);
     return absl::OkStatus();
   }
@@ -250,17 +254,36 @@ class Packer {
     weights_.figures.macs_per_row += static_cast<uint64_t>(matrix.rows() * matrix.columns());
   }
 
-  void Finish(const GgufFile& file, const GgufTensor& tensor) {
-    file.DropPages(tensor.bytes);
+  // Drops the tensor's pages slice by slice as its rows are packed.
+  kernels::SlicedPool DroppingPool(const GgufFile& file, const GgufTensor& tensor) {
+    const size_t row_bytes = tensor.bytes.size() / static_cast<size_t>(tensor.rows());
+    kernels::SlicedPool pool(pool_);
+    pool.slice_rows = static_cast<int64_t>(std::max<size_t>(1, kSliceBytes / row_bytes));
+    pool.on_done = [this, &file, &tensor, row_bytes](int64_t begin, int64_t end) {
+      const size_t done = static_cast<size_t>(end) * row_bytes;
+      const size_t before = static_cast<size_t>(begin) * row_bytes;
+      file.DropPages(tensor.bytes.subspan(before, done - before));
+      Report(weights_.figures.gguf_bytes + done);
+    };
+    return pool;
+  }
+
+  void Finish(const GgufTensor& tensor) {
     weights_.figures.gguf_bytes += tensor.bytes.size();
-    if (options_.progress) options_.progress(weights_.figures.gguf_bytes, total_bytes_);
+    Report(weights_.figures.gguf_bytes);
+  }
+
+  void Report(uint64_t done_bytes) {
+    if (done_bytes == reported_bytes_) return;
+    reported_bytes_ = done_bytes;
+    if (options_.progress) options_.progress(done_bytes, total_bytes_);
   }
 
   const WeightPlan& plan_;
   const ModelLoadOptions& options_;
   ThreadPool& pool_;
   ModelWeights& weights_;
-  uint64_t total_bytes_ = 0;
+  uint64_t total_bytes_ = 0, reported_bytes_ = 0;
 };
 
 size_t PlannedHeadBytes(const GgufFile& file, const GgufTensor& output, const HeadShape& head,

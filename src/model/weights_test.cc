@@ -3,12 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
 
+#include "base/shadow_memory.h"
 #include "model/model_fixture.h"
 
 namespace tahmin {
@@ -108,6 +112,80 @@ TEST(ModelWeights, FiguresCountTheMatricesOfOnePass) {
   EXPECT_GE(planned, figures.packed_bytes);
   EXPECT_LE(planned, figures.packed_bytes + 2 * 64 * (2 * 2 + 1) * sizeof(float));
   EXPECT_THAT(model->DescribeActivationFormats(), HasSubstr("block 32, no residual"));
+}
+
+// A figure of /proc/self/status.
+int64_t StatusBytes(std::string_view name) {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with(name)) return std::stoll(line.substr(name.size() + 1)) * 1024;
+  }
+  ADD_FAILURE() << "no " << name;
+  return 0;
+}
+
+// Loads a model whose output head is most of it from a file that is written for this.
+class LargeHeadModel : public testing::Test {
+ protected:
+  LargeHeadModel() {
+    TinyModelOptions options;
+    options.vocab_size = 48000;
+    options.embedding_type = TensorType::kF32;
+    options.embedding_length = 128;
+    options.head_dim = 32;
+    options.num_layers = 1;
+    path_ = testing::TempDir() + "/large_head_" + std::to_string(getpid()) + ".gguf";
+    WriteTinyModel(options, path_);
+    file_ = *GgufFile::Open(path_);
+  }
+  ~LargeHeadModel() override { std::filesystem::remove(path_); }
+
+  std::string path_;
+  std::shared_ptr<const GgufFile> file_;
+  ThreadPool pool_{2};
+};
+
+// A slice is 2 MB of the file, and a huge page of what is packed may be touched too early.
+constexpr int64_t kMost = 4 << 20;
+
+TEST_F(LargeHeadModel, IsNeverInMemoryTwiceWhileItIsPacked) {
+#ifdef TAHMIN_MAPS_SHADOW_MEMORY
+  GTEST_SKIP() << "the sanitizer's own memory counts as the program's";
+#endif
+  for (const DraftHead head : {DraftHead::kExact, DraftHead::kCoarse, DraftHead::kFrequent}) {
+    const WeightApproximation approximation{.to_four_bits = head != DraftHead::kExact,
+                                            .head = head};
+    // Sets the peak back to what there is now.
+    if (!(std::ofstream("/proc/self/clear_refs") << 5 << std::flush)) {
+      GTEST_SKIP() << "this system does not set back its peak of memory";
+    }
+    const int64_t before = StatusBytes("VmHWM");
+    const auto model = Model::Load(file_, {.approximation = approximation}, pool_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto planned = static_cast<int64_t>(*Model::PlannedWeightBytes(*file_, approximation));
+    EXPECT_LE(StatusBytes("VmHWM") - before, planned + kMost) << static_cast<int>(head);
+  }
+}
+
+TEST_F(LargeHeadModel, TellsItsProgressWithinTheHead) {
+  for (const DraftHead head : {DraftHead::kExact, DraftHead::kCoarse, DraftHead::kFrequent}) {
+    uint64_t last_done = 0, total = 0, largest_step = 0;
+    const ModelLoadOptions load{.progress =
+                                    [&](uint64_t done_bytes, uint64_t total_bytes) {
+                                      EXPECT_GT(done_bytes, last_done);
+                                      largest_step = std::max(largest_step, done_bytes - last_done);
+                                      last_done = done_bytes;
+                                      total = total_bytes;
+                                    },
+                                .approximation = {.head = head}};
+    ASSERT_TRUE(Model::Load(file_, load, pool_).ok());
+    EXPECT_EQ(last_done, total);
+    // The frequent head leaves rows out.
+    if (head != DraftHead::kFrequent) {
+      EXPECT_LE(largest_step, static_cast<uint64_t>(kMost));
+    }
+  }
 }
 
 TEST(ModelWeights, ScratchIsWhatThePlanSays) {
