@@ -8,10 +8,11 @@ namespace {
 // A count forgets with a window of about 50 of its own events: acceptance changes with the text
 // (prose to code) within a request.
 constexpr double kDecay = 0.98;
-// Events that a prior weighs. The confidence itself is a rough guess; the pooled estimate of a bin
-// is a better one for the bin at one depth.
+// Events that a prior weighs: the confidence itself, for its bin; the pooled estimate of a bin, for
+// the bin at one depth; what was known of a text before anything was drafted, for its depths.
 constexpr double kConfidenceWeight = 4;
 constexpr double kPooledWeight = 8;
+constexpr double kDepthWeight = 12;
 
 double Shrink(double accepted, double tested, double prior, double weight) {
   return (accepted + weight * prior) / (tested + weight);
@@ -28,6 +29,9 @@ void AcceptanceEma::Add(int32_t depth, float confidence, bool is_accepted) {
   const int32_t bin = ConfidenceScale::BinOf(confidence);
   Add(&bins_[bin], is_accepted);
   Add(&class_bins_[ClassOf(depth)][bin], is_accepted);
+}
+
+void AcceptanceEma::AddChoice(int32_t depth, bool is_accepted) {
   Add(&depths_[std::clamp(depth, 1, kDepths) - 1], is_accepted);
   Add(&all_, is_accepted);
 }
@@ -73,8 +77,8 @@ ConfidenceScale AcceptanceEma::Scale() const {
 
 double AcceptanceEma::AtDepth(int32_t depth, double prior) const {
   const Count& count = depths_[std::clamp(depth, 1, kDepths) - 1];
-  const double overall = Shrink(all_.accepted, all_.tested, prior, kConfidenceWeight);
-  return Shrink(count.accepted, count.tested, overall, kConfidenceWeight);
+  const double overall = Shrink(all_.accepted, all_.tested, prior, kDepthWeight);
+  return Shrink(count.accepted, count.tested, overall, kDepthWeight);
 }
 
 }  // namespace tahmin

@@ -14,7 +14,10 @@ namespace tahmin {
 
 class AcceptanceEma {
  public:
+  // One node.
   void Add(int32_t depth, float confidence, bool is_accepted);
+  // The first choice at a depth: what a chain would have been there.
+  void AddChoice(int32_t depth, bool is_accepted);
   // A new text begins: weighs what was counted by confidence by 1 - share, and what was counted by
   // depth, which says more about the text than about the drafter, by 1 - share_of_depths.
   void Forget(double share, double share_of_depths);
@@ -26,7 +29,7 @@ class AcceptanceEma {
   // P(accepted | parent accepted) at a depth whatever the confidence: what the next chain can be
   // expected to do before it is drafted. prior: where nothing has been counted.
   double AtDepth(int32_t depth, double prior) const;
-  double NumTested() const { return all_.tested; }  // lately: decayed
+  double NumTested() const { return all_.tested; }  // first choices, lately: decayed
 
  private:
   struct Count {

@@ -14,7 +14,10 @@ TEST(AcceptanceEma, StartsFromTheConfidence) {
 TEST(AcceptanceEma, MovesToTheCounts) {
   AcceptanceEma ema;
   // A drafter that is far too sure of itself: 0.95 means one in four.
-  for (int32_t i = 0; i < 400; ++i) ema.Add(1, 0.95f, i % 4 == 0);
+  for (int32_t i = 0; i < 400; ++i) {
+    ema.Add(1, 0.95f, i % 4 == 0);
+    ema.AddChoice(1, i % 4 == 0);
+  }
   EXPECT_NEAR(ema.Acceptance(1, 0.95f), 0.25f, 0.05f);
   EXPECT_NEAR(ema.Scale().Of(0.95f), 0.25f, 0.05f);
   EXPECT_NEAR(ema.AtDepth(1, 0.7), 0.25, 0.05);
@@ -26,12 +29,23 @@ TEST(AcceptanceEma, DepthsDiffer) {
   AcceptanceEma ema;
   for (int32_t i = 0; i < 200; ++i) {
     ema.Add(1, 0.95f, true);
+    ema.AddChoice(1, true);
     ema.Add(5, 0.95f, i % 2 == 0);
+    ema.AddChoice(5, i % 2 == 0);
   }
   EXPECT_GT(ema.Acceptance(1, 0.95f), 0.9f);
   EXPECT_LT(ema.Acceptance(5, 0.95f), 0.65f);
   EXPECT_GT(ema.AtDepth(1, 0.7), 0.9);
   EXPECT_LT(ema.AtDepth(5, 0.7), 0.6);
+}
+
+// Second choices are nodes like others, but no part of the chain.
+TEST(AcceptanceEma, NodesAreNotChoices) {
+  AcceptanceEma ema;
+  for (int32_t i = 0; i < 200; ++i) ema.Add(1, 0.15f, false);
+  EXPECT_LT(ema.Acceptance(1, 0.15f), 0.05f);
+  EXPECT_DOUBLE_EQ(ema.AtDepth(1, 0.7), 0.7);
+  EXPECT_EQ(ema.NumTested(), 0);
 }
 
 TEST(AcceptanceEma, ForgetsOldText) {

@@ -9,22 +9,27 @@
 namespace tahmin {
 namespace {
 
-constexpr double kRateDecay = 0.92;         // of R, a step
-constexpr double kFirstRateSteps = 4;       // plain steps that R starts from
-constexpr double kCostRate = 0.15;          // of a drafter's costs, a call
-constexpr double kForgetAtRequest = 0.5;    // new text: what was learnt counts half
-constexpr double kForgetDepths = 0.8;       // and what was learnt of the text itself less
-constexpr double kUnknownConfidence = 0.7;  // of the target, before it has written
-constexpr double kConfidenceDecay = 0.95;   // a step
-constexpr double kMatchDecay = 0.98;        // a tested token
-constexpr double kPriorTokens = 4;          // that the unknown counts for
-constexpr int64_t kInSync = 24;             // tokens to read that are read as a matter of course
-constexpr double kReadFactor = 1.5;         // of a draft model's prefill (measured: 1.4 to 1.6)
-constexpr int64_t kTrialWindow = 32;        // tokens that a trial reads
-constexpr double kUsualAnswer = 18;         // tokens that an answer is expected to have at least
-constexpr double kAnswerRate = 0.5;         // of the lengths of earlier, shorter answers, a request
-constexpr double kRiskShare = 0.018;        // of plain time: what trials may cost in all
-constexpr int64_t kFirstTrialAfter = 48;    // tokens; doubles while trials fail
+constexpr double kRateDecay = 0.92;          // of R, a step
+constexpr double kFirstRateSteps = 4;        // plain steps that R starts from
+constexpr double kCostRate = 0.15;           // of a drafter's costs, a call
+constexpr double kForgetAtRequest = 0.5;     // new text: what was learnt counts half
+constexpr double kForgetDepths = 0.95;       // and what was learnt of the text itself less
+constexpr double kUnknownConfidence = 0.75;  // of the target, before it has written
+constexpr double kConfidenceDecay = 0.95;    // a step
+constexpr double kMatchDecay = 0.98;         // a tested token
+constexpr double kPriorTokens = 4;           // that the unknown counts for
+constexpr int64_t kInSync = 24;              // tokens to read that are read as a matter of course
+constexpr double kReadFactor = 1.2;          // of a draft model's prefill (measured: 1.1 to 1.3)
+constexpr int64_t kTrialWindow = 32;         // tokens that a trial reads
+constexpr double kUsualAnswer = 28;          // tokens that an answer is expected to have at least
+constexpr double kAnswerRate = 0.5;   // of the lengths of earlier, shorter answers, a request
+constexpr double kRiskShare = 0.018;  // of all time: what trials may cost
+// What a further row must be worth of what it seems to cost. The rows that look best are often
+// those that were overrated (of nodes that were submitted for 0.35, 0.24 were accepted), and a
+// text's own rate is known only at its end. From 1.4 to 2 all does equally well; at 1 a tenth is
+// lost.
+constexpr double kRowMargin = 1.5;
+constexpr int64_t kFirstTrialAfter = 48;  // tokens; doubles while trials fail
 constexpr int64_t kLastTrialAfter = 1024;
 constexpr int64_t kTrialAfterSuccess = 8;
 constexpr int32_t kTrialTokens = 3;
@@ -86,11 +91,11 @@ class Adaptive final : public AdaptiveController {
     return paid.read_ms > 0 ? paid.read_ms : 0.3 * PassMs(paid);
   }
   // What trials may still cost, in ms.
-  double RiskLeft() const { return kRiskShare * plain_ms_ + plain_ms_ - spent_ms_; }
+  double RiskLeft() const { return kRiskShare * spent_ms_ - trial_ms_; }
   Choice BestOfTree(const DraftTree& tree, int32_t max_tokens) const;
   Choice BestChain(int32_t drafter) const;
   DraftBudget PaidBudget(int32_t drafter, const DraftTree& so_far);
-  DraftBudget ChainBudget(int32_t drafter, int32_t max_tokens, int64_t max_catch_up);
+  DraftBudget ChainBudget(int32_t drafter, int32_t length, int64_t max_catch_up);
   bool StartPays(const PaidState& paid, const Choice& chain, double gain) const;
   bool WantsConfidence() const override {
     return std::any_of(options_.drafters.begin(), options_.drafters.end(),
@@ -108,7 +113,7 @@ class Adaptive final : public AdaptiveController {
   double confidence_sum_ = 0, confidence_weight_ = 0;  // the target's, lately
   double usual_answer_ = kUsualAnswer;                 // less where answers have been shorter
   double rate_tokens_ = 0, rate_ms_ = 0;               // decayed sums
-  double plain_ms_ = 0, spent_ms_ = 0;  // of the request: what plain steps would have taken; did
+  double spent_ms_ = 0, trial_ms_ = 0;                 // of the request: on all, and on trials
 };
 
 double Adaptive::PassMs() const {
@@ -126,7 +131,7 @@ void Adaptive::BeginRequest(const RequestOutlook& outlook) {
   num_written_ = 1;
   confidence_weight_ = kPriorTokens;
   confidence_sum_ = kPriorTokens * kUnknownConfidence;
-  plain_ms_ = spent_ms_ = 0;
+  spent_ms_ = trial_ms_ = 0;
   rate_tokens_ = kFirstRateSteps;  // plain decoding, until steps say more
   rate_ms_ = kFirstRateSteps * PlainMs();
   const int64_t prefilled = outlook.prompt_tokens - outlook.cached_prompt_tokens;
@@ -153,7 +158,8 @@ Choice Adaptive::BestOfTree(const DraftTree& tree, int32_t max_tokens) const {
   Choice best{.num_tokens = 0, .worth = 1 - rate * PlainMs()};
   const int32_t most = std::min<int32_t>(tree.size(), std::min(max_tokens, options_.max_tokens));
   for (int32_t n = 1; n <= most; ++n) {
-    const double worth = expected[n] - rate * verify_.Ms(n + 1);
+    const double rows_ms = verify_.Ms(n + 1) - PlainMs();
+    const double worth = expected[n] - rate * (PlainMs() + kRowMargin * rows_ms);
     if (worth > best.worth) best = {n, worth, expected[n]};
   }
   return best;
@@ -168,6 +174,15 @@ Choice Adaptive::BestOfTree(const DraftTree& tree, int32_t max_tokens) const {
 double Adaptive::PriorOf(const PaidState& paid) const {
   const double match = (paid.num_matched + kPriorTokens) / (paid.num_expected + kPriorTokens);
   return std::clamp(match * confidence_sum_ / confidence_weight_, 0.02, 0.98);
+}
+
+// The first outcome of each depth: what became of the drafter's likeliest path.
+std::vector<NodeOutcome> FirstChoices(const DrafterStep& step) {
+  std::vector<NodeOutcome> firsts;
+  for (const NodeOutcome& outcome : step.outcomes) {
+    if (firsts.empty() || firsts.back().depth != outcome.depth) firsts.push_back(outcome);
+  }
+  return firsts;
 }
 
 // What the drafter's next chain can be expected to be worth, its own time included.
@@ -194,20 +209,24 @@ DraftBudget Adaptive::BudgetFor(int32_t drafter, const DraftTree& so_far) {
           .scale = acceptance_[drafter].Scale()};
 }
 
-DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t max_tokens, int64_t max_catch_up) {
+DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t length, int64_t max_catch_up) {
   PaidState& paid = paid_[drafter];
   paid.pending_at_call = outlook_.num_tokens - paid.read_tokens;
   paid.is_partial = max_catch_up > 0 && paid.pending_at_call > max_catch_up;
   if (paid.is_partial) paid.pending_at_call = max_catch_up;
   // One more token costs a draft pass and a row of the target's.
-  const double row_ms = (verify_.Ms(max_tokens + 1) - PlainMs()) / max_tokens;
+  const double row_ms = (verify_.Ms(length + 1) - PlainMs()) / length;
   const double next = std::max(acceptance_[drafter].AtDepth(2, PriorOf(paid)), 0.05);
   const double min_survival = Rate() * (PassMs(paid) + row_ms) / next;
-  return {.max_tokens = max_tokens,
-          .max_depth = max_tokens,
-          .max_width = options_.drafters[drafter].width,
+  // Its second choice at each place comes for nothing, and is worth a row now and then.
+  const int32_t width = options_.drafters[drafter].width;
+  const int32_t spare_choices = width == 1 ? 1 : 0;
+  return {.max_tokens = length * (1 + spare_choices),
+          .max_depth = length,
+          .max_width = width,
           .min_survival = static_cast<float>(std::clamp(min_survival, 0.0, 0.95)),
           .scale = acceptance_[drafter].Scale(),
+          .spare_choices = spare_choices,
           .max_catch_up = static_cast<int32_t>(max_catch_up)};
 }
 
@@ -275,7 +294,7 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
   }
   paid->tokens_since_use = 0;
   if (step.num_proposed == 0) return;  // it could not draft: nothing to learn from its time
-  const int32_t passes = step.num_proposed;
+  const int32_t passes = step.num_levels;
   const int64_t extra = std::max<int64_t>(0, paid->pending_at_call - 2);
   if (extra == 0) {
     const double pass_ms = step.draft_ms / passes;
@@ -286,18 +305,13 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
         std::max(0.0, step.draft_ms - passes * PassMs(*paid)) / static_cast<double>(extra);
     paid->read_ms = paid->read_ms > 0 ? 0.5 * (paid->read_ms + read_ms) : read_ms;
   }
-  int64_t accepted = 0;
-  for (const NodeOutcome& outcome : step.outcomes) accepted += outcome.is_accepted ? 1 : 0;
   // A trial that read only the end leaves the reading to be done.
   if (paid->is_partial) return;
-  paid->read_tokens = stats.num_tokens + std::min<int64_t>(accepted, step.num_proposed - 1);
-}
-
-// Whether one of the first tokens was right.
-bool HasMatched(const DrafterStep& step) {
-  return std::any_of(step.outcomes.begin(), step.outcomes.end(), [](const NodeOutcome& outcome) {
-    return outcome.depth == 1 && outcome.is_accepted;
-  });
+  // Of its own chain it has read all but the last token, as far as that was right.
+  const std::vector<NodeOutcome> chain = FirstChoices(step);
+  const auto end = std::find_if(chain.begin(), chain.end(),
+                                [](const NodeOutcome& outcome) { return !outcome.is_accepted; });
+  paid->read_tokens = stats.num_tokens + std::min<int64_t>(end - chain.begin(), passes - 1);
 }
 
 // Whether a drafter read much in this step: that is paid once, and says nothing about the next.
@@ -322,19 +336,23 @@ void Adaptive::Update(const StepStats& stats) {
     confidence_sum_ = kConfidenceDecay * confidence_sum_ + stats.root_confidence;
     confidence_weight_ = kConfidenceDecay * confidence_weight_ + 1;
   }
-  plain_ms_ += PlainMs() * stats.num_committed;
   spent_ms_ += stats.total_ms;
   for (size_t i = 0; i < stats.drafters.size(); ++i) {
     const DrafterStep& step = stats.drafters[i];
     for (const NodeOutcome& outcome : step.outcomes) {
       acceptance_[i].Add(outcome.depth, outcome.confidence, outcome.is_accepted);
     }
+    for (const NodeOutcome& first : FirstChoices(step)) {
+      acceptance_[i].AddChoice(first.depth, first.is_accepted);
+    }
     if (!options_.drafters[i].costs_per_token) continue;
     PaidState& paid = paid_[i];
     LearnCosts(&paid, step, stats);
     if (!step.was_called) continue;
+    if (paid.is_trial) trial_ms_ += step.draft_ms;
     if (!step.outcomes.empty()) {
-      paid.num_matched = kMatchDecay * paid.num_matched + (HasMatched(step) ? 1 : 0);
+      const bool has_matched = step.outcomes.front().is_accepted;
+      paid.num_matched = kMatchDecay * paid.num_matched + (has_matched ? 1 : 0);
       paid.num_expected = kMatchDecay * paid.num_expected + confidence;
     }
     if (!paid.is_trial) {

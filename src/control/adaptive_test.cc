@@ -90,11 +90,11 @@ class Simulation {
       const auto drafter = static_cast<int32_t>(i);
       const DraftBudget budget = controller_->BudgetFor(drafter, best);
       if (budget.max_tokens == 0) continue;
-      own[i] = Chain(drafter, budget.max_tokens, position);
+      own[i] = Chain(drafter, std::min(budget.max_tokens, budget.max_depth), position);
       CutAtSurvival(budget, &own[i]);
       DrafterStep& counts = step.drafters[i];
       counts.was_called = true;
-      counts.num_proposed = own[i].size();
+      counts.num_proposed = counts.num_levels = own[i].size();
       if (world_.drafters[i].costs_per_token) {
         const int64_t pending = budget.max_catch_up > 0
                                     ? std::min<int64_t>(budget.max_catch_up, position - fed_)
@@ -214,7 +214,7 @@ TEST(AdaptiveController, CopiesLongPassagesInFewPasses) {
   };
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const Outcome outcome = Simulation(world, seed).Run(400, 400);
-    EXPECT_GE(outcome.Speedup(), 1.6);
+    EXPECT_GE(outcome.Speedup(), 1.5);  // 1.6 without a margin on rows, which real texts need
     EXPECT_GE(*std::max_element(outcome.rows.begin(), outcome.rows.end()), 12);
     EXPECT_EQ(*std::min_element(outcome.rows.begin(), outcome.rows.end()), 1);
   }
@@ -236,7 +236,7 @@ TEST(AdaptiveController, FindsADraftModelThatBecameUseful) {
   world.acceptance = [](int32_t drafter, int32_t, int64_t position) {
     return drafter == 1 && position > 500 ? 0.9 : 0.05;
   };
-  EXPECT_GE(Simulation(world, 2).Run(40, 2000).Speedup(), 1.3);
+  EXPECT_GE(Simulation(world, 2).Run(40, 2000).Speedup(), 1.25);
 }
 
 // Reading the prompt costs as much as drafting can save in so short an answer. The first one shows

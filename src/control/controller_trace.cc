@@ -11,7 +11,7 @@
 namespace tahmin {
 namespace {
 
-constexpr std::string_view kHeader = "tahmin-controller-trace 2";
+constexpr std::string_view kHeader = "tahmin-controller-trace 3";
 constexpr size_t kMostListed = 1 << 16;  // of any list: more is damage
 
 // Words of one line, separated by spaces.
@@ -29,7 +29,8 @@ class LineWriter {
       Add(node.token, node.parent, node.confidence, node.is_probe ? 1 : 0);
   }
   void AddBudget(const DraftBudget& budget) {
-    Add("=", budget.max_tokens, budget.max_depth, budget.max_width, budget.max_catch_up);
+    Add("=", budget.max_tokens, budget.max_depth, budget.max_width, budget.max_catch_up,
+        budget.spare_choices);
   }
   void AddKept(const std::vector<bool>& kept) {
     Add("=");
@@ -184,8 +185,9 @@ class Replay {
              outcome->depth >= 1;
     };
     const auto read_drafter = [&](DrafterStep* step) {
-      return reader.Read(&step->was_called, &step->num_proposed, &step->num_submitted,
-                         &step->num_accepted, &step->draft_ms, &step->observe_ms) &&
+      return reader.Read(&step->was_called, &step->num_proposed, &step->num_levels,
+                         &step->num_submitted, &step->num_accepted, &step->draft_ms,
+                         &step->observe_ms) &&
              reader.ReadList(&step->outcomes, read_outcome);
     };
     if (!reader.Read(&stats.num_tokens, &stats.num_drafted, &stats.num_tested, &stats.num_accepted,
@@ -269,8 +271,8 @@ void TraceRecorder::Update(const StepStats& stats) {
              stats.num_committed, stats.draft_ms, stats.verify_ms, stats.total_ms,
              stats.root_confidence, stats.drafters.size());
     for (const DrafterStep& step : stats.drafters) {
-      line.Add(step.was_called ? 1 : 0, step.num_proposed, step.num_submitted, step.num_accepted,
-               step.draft_ms, step.observe_ms, step.outcomes.size());
+      line.Add(step.was_called ? 1 : 0, step.num_proposed, step.num_levels, step.num_submitted,
+               step.num_accepted, step.draft_ms, step.observe_ms, step.outcomes.size());
       for (const NodeOutcome& outcome : step.outcomes)
         line.Add(outcome.depth, outcome.confidence, outcome.is_accepted ? 1 : 0);
     }

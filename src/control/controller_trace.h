@@ -1,15 +1,15 @@
 // A trace of what `auto` was told and what it chose, so that its choices in a real run can be
 // made again, and looked at, without the models. Text, one event a line; numbers are written so
 // that they are read back as the same bits:
-//   tahmin-controller-trace 2
+//   tahmin-controller-trace 3
 //   options MAX_TOKENS, N drafters of WIDTH COSTS_PER_TOKEN PASS_MS, N points of ROWS MS
 //   request PROMPT_TOKENS CACHED PREFILL_MS
 //   step NUM_TOKENS TOKENS_LEFT
-//   budget DRAFTER TREE = MAX_TOKENS MAX_DEPTH MAX_WIDTH MAX_CATCH_UP
+//   budget DRAFTER TREE = MAX_TOKENS MAX_DEPTH MAX_WIDTH MAX_CATCH_UP SPARE_CHOICES
 //   select MAX_TOKENS TREE = one 0 or 1 a node
 //   update NUM_TOKENS DRAFTED TESTED ACCEPTED COMMITTED DRAFT_MS VERIFY_MS TOTAL_MS
 //     ROOT_CONFIDENCE, N drafters of
-//     CALLED PROPOSED SUBMITTED ACCEPTED DRAFT_MS OBSERVE_MS, N outcomes of DEPTH CONFIDENCE
+//     CALLED PROPOSED LEVELS SUBMITTED ACCEPTED DRAFT_MS OBSERVE_MS, N outcomes of DEPTH CONFIDENCE
 //     ACCEPTED
 // Lists begin with their length; a TREE is a list of TOKEN PARENT CONFIDENCE PROBE.
 #pragma once

@@ -105,10 +105,10 @@ TEST(ControllerTrace, RecordsWhatItPassesOn) {
 }
 
 TEST(ControllerTrace, WhatIsNoTraceIsRefusedWithItsLine) {
-  const std::string header = "tahmin-controller-trace 2\noptions 24 1 2 0 0 1 1 10\n";
+  const std::string header = "tahmin-controller-trace 3\noptions 24 1 2 0 0 1 1 10\n";
   EXPECT_TRUE(ReplayTrace(header).ok());
   EXPECT_FALSE(ReplayTrace("").ok());
-  for (const char* line : {"budget 1 0 = 1 1 1 0", "budget 0 1 5 0 0.5 0 = 1 1 1 0", "what", "",
+  for (const char* line : {"budget 1 0 = 1 1 1 0 0", "budget 0 1 5 0 0.5 0 = 1 1 1 0 0", "what", "",
                            "update 1 2 3", "select 4 99999999 = 1", "options 24 0 0"}) {
     const auto report = ReplayTrace(header + line + "\n");
     EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument) << line;

@@ -36,7 +36,8 @@ class DraftModel : public Drafter {
  private:
   DraftBudget FitToCache(const SequenceView& sequence, DraftBudget budget) const;
   DraftTree DraftChain(const SequenceView& sequence, const DraftBudget& budget);
-  absl::StatusOr<DraftNode> DrawNode(const SequenceView& sequence, int32_t index);
+  absl::StatusOr<std::vector<DraftNode>> DrawNodes(const SequenceView& sequence, int32_t depth,
+                                                   int32_t spare_choices);
   DraftTree GrowTree(const SequenceView& sequence, const DraftBudget& budget);
   DraftTree SampleTree(const SequenceView& sequence, const DraftBudget& budget);
   bool Sample(const SequenceView& sequence, int32_t node, std::span<const float> logits,
@@ -75,44 +76,55 @@ DraftTree DraftModel::Draft(const SequenceView& sequence, const DraftBudget& bud
   return is_sampled ? SampleTree(sequence, fitting) : GrowTree(sequence, fitting);
 }
 
-// Draft token number `index` of a chain, from the logits behind the fed tokens.
-absl::StatusOr<DraftNode> DraftModel::DrawNode(const SequenceView& sequence, int32_t index) {
+// The chain's next node, from the logits behind the fed tokens, and the choices that it was
+// preferred to, which hang beside it. depth: of the chain so far.
+absl::StatusOr<std::vector<DraftNode>> DraftModel::DrawNodes(const SequenceView& sequence,
+                                                             int32_t depth, int32_t spare_choices) {
   const std::span<const int32_t> fed_tokens = cache_.fed_tokens();
-  DraftNode node{.parent = index - 1};
   if (sequence.acceptance == AcceptanceRuleKind::kRejection) {
     TAHMIN_ASSIGN_OR_RETURN(
         const std::span<const Candidate> candidates,
         builder_.Build(cache_.logits(), fed_tokens, resources_.valid_vocab_size));
     if (candidates.size() > 1) {
-      node.q = ToDistribution(candidates);
+      DraftNode node{.q = ToDistribution(candidates)};
       const double uniform =
           StepUniform(sequence.seed, DrawPurpose::kDraft, sequence.step_index,
-                      static_cast<uint32_t>(index), static_cast<int64_t>(fed_tokens.size()));
+                      static_cast<uint32_t>(depth), static_cast<int64_t>(fed_tokens.size()));
       node.token = DrawFrom(node.q, uniform);
       node.confidence = static_cast<float>(node.q.ProbabilityOf(node.token));
-      return node;
+      return std::vector<DraftNode>{std::move(node)};
     }
+    spare_choices = 0;
   }
-  // A point mass. With the target's own key for this position, p and q agree as often as they can.
-  TAHMIN_ASSIGN_OR_RETURN(
-      const std::span<const DraftChoice> choices,
-      choices_.Rank(cache_.logits(), fed_tokens, sequence.seed, resources_.valid_vocab_size, 1));
-  node.token = choices.front().token;
-  node.confidence = choices.front().confidence;
-  return node;
+  // Point masses. With the target's own key for this position, p and q agree as often as they can.
+  TAHMIN_ASSIGN_OR_RETURN(const std::span<const DraftChoice> choices,
+                          choices_.Rank(cache_.logits(), fed_tokens, sequence.seed,
+                                        resources_.valid_vocab_size, 1 + spare_choices));
+  std::vector<DraftNode> nodes;
+  for (const DraftChoice& choice : choices) {
+    nodes.push_back({.token = choice.token, .confidence = choice.confidence});
+  }
+  return nodes;
 }
 
 DraftTree DraftModel::DraftChain(const SequenceView& sequence, const DraftBudget& budget) {
   DraftTree tree;
+  int32_t end = kRoot;  // of the chain
   float survival = 1;
-  for (int32_t index = 0; index < budget.max_depth; ++index) {
-    absl::StatusOr<DraftNode> node = DrawNode(sequence, index);
-    if (!node.ok()) break;
-    survival *= budget.scale.Of(node->confidence);
-    tree.nodes.push_back(std::move(node).value());
+  for (int32_t depth = 0; depth < budget.max_depth && tree.size() < budget.max_tokens; ++depth) {
+    absl::StatusOr<std::vector<DraftNode>> nodes = DrawNodes(sequence, depth, budget.spare_choices);
+    if (!nodes.ok()) break;
+    const int32_t chain_node = tree.size(), parent = end;
+    for (DraftNode& node : *nodes) {
+      if (tree.size() == budget.max_tokens) break;
+      node.parent = parent;
+      tree.nodes.push_back(std::move(node));
+    }
+    end = chain_node;
+    survival *= budget.scale.Of(tree.nodes[end].confidence);
     // The token itself is paid for; the next one would take another pass.
-    const bool is_last = index + 1 == budget.max_depth || survival < budget.min_survival;
-    if (is_last || !cache_.Feed({&tree.nodes.back().token, 1})) break;
+    const bool is_last = depth + 1 == budget.max_depth || survival < budget.min_survival;
+    if (is_last || !cache_.Feed({&tree.nodes[end].token, 1})) break;
   }
   return tree;
 }

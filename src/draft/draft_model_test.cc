@@ -113,6 +113,46 @@ TEST_F(DraftModelTest, TreeNodesAreThoseOfChains) {
   }
 }
 
+// The chain is the one without them; each node's next best choices are leaves behind it.
+TEST_F(DraftModelTest, SpareChoicesHangBesideTheChain) {
+  const auto with_spares = Make(1), plain = Make(1);
+  Tokens tokens = RandomTokens(9, 300, 15);
+  with_spares->Begin(View(tokens));
+  plain->Begin(View(tokens));
+  for (int32_t step = 0; step < 8; ++step) {
+    const int32_t spares = 1 + step % 2, length = 3 + step % 3;
+    const DraftTree chain = plain->Draft(View(tokens), {.max_tokens = length, .max_depth = length});
+    const DraftTree tree = with_spares->Draft(
+        View(tokens),
+        {.max_tokens = length * (1 + spares), .max_depth = length, .spare_choices = spares});
+    ASSERT_EQ(chain.size(), length);
+    ASSERT_EQ(tree.size(), length * (1 + spares));
+    ASSERT_NO_FATAL_FAILURE(ExpectNodesOfChains(tokens, tree, 1 + spares));
+    for (int32_t i = 0; i < length; ++i) {
+      const DraftNode& node = tree.nodes[i * (1 + spares)];
+      EXPECT_EQ(node.token, chain.nodes[i].token);
+      EXPECT_EQ(node.parent, i == 0 ? kRoot : (i - 1) * (1 + spares));
+    }
+    // The target takes the second choice at some depth, which the draft's cache does not hold.
+    const int32_t depth = step % length;
+    for (int32_t i = 0; i < depth; ++i) tokens.push_back(chain.nodes[i].token);
+    tokens.push_back(tree.nodes[depth * (1 + spares) + 1].token);
+  }
+  // No more nodes than there is room for.
+  const DraftTree tight =
+      with_spares->Draft(View(tokens), {.max_tokens = 4, .max_depth = 3, .spare_choices = 2});
+  EXPECT_EQ(tight.size(), 4);
+  EXPECT_EQ(tight.Depth(), 2);
+  // A sampled chain has none: its q would not be that of a draw among siblings.
+  acceptance_ = AcceptanceRuleKind::kRejection;
+  sampling_.temperature = 0.9f;
+  with_spares->Begin(View(tokens));
+  const DraftTree sampled =
+      with_spares->Draft(View(tokens), {.max_tokens = 6, .max_depth = 3, .spare_choices = 1});
+  EXPECT_EQ(sampled.size(), 3);
+  EXPECT_EQ(sampled.Depth(), 3);
+}
+
 TEST_F(DraftModelTest, TreeIsTheSameInNarrowPasses) {
   // One row a pass: prompts in pieces of one token; trees still run in passes of several.
   const Tokens tokens = RandomTokens(20, 300, 6);

@@ -14,6 +14,13 @@
 namespace tahmin {
 namespace {
 
+DraftLimits LimitsOf(const StepContext& context) {
+  return {.context_tokens = context.context_tokens,
+          .draft_context_tokens = context.draft_context_tokens,
+          .max_tokens = context.scratch.max_logit_rows() - 1,
+          .valid_vocab_size = context.valid_vocab_size};
+}
+
 // Commits the path's tokens in order until one of them ends generation. The KV cache keeps the root
 // and every committed token but the last, which is the next root.
 int32_t CommitPath(StepContext& context, Sequence& sequence, const VerifiedTree& verified,
@@ -99,7 +106,7 @@ absl::Status DecodeStep(StepContext& context, Sequence& sequence) {
   // Plan and draft: every budget is fixed before the drafter's first token is drawn.
   step.num_tokens = static_cast<int64_t>(sequence.tokens.size());
   const Stopwatch draft_watch;
-  const DraftPhase draft(context, sequence, &step);
+  const DraftPhase draft(LimitsOf(context), sequence, &step);
   step.num_drafted = draft.tree().size();
   step.draft_ms = draft_watch.ElapsedMs();
 

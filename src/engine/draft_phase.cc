@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/stopwatch.h"
 #include "verify/tree_layout.h"
 
 namespace tahmin {
@@ -14,25 +15,24 @@ struct Room {
   int32_t max_depth = 0, max_tokens = 0;
 };
 
-Room RoomFor(const StepContext& context, const Sequence& sequence) {
+Room RoomFor(const DraftLimits& limits, const Sequence& sequence) {
   const int64_t num_tokens = static_cast<int64_t>(sequence.tokens.size());
   const int64_t deepest = std::max<int64_t>(0, sequence.token_limit - num_tokens - 1);
-  const int64_t free_slots = std::max<int64_t>(0, context.context_tokens - num_tokens);
-  const int64_t scratch_rows = context.scratch.max_logit_rows() - 1;
-  const int64_t most = deepest == 0 ? 0 : std::min(free_slots, scratch_rows);
+  const int64_t free_slots = std::max<int64_t>(0, limits.context_tokens - num_tokens);
+  const int64_t most = deepest == 0 ? 0 : std::min<int64_t>(free_slots, limits.max_tokens);
   return {.max_depth = static_cast<int32_t>(deepest), .max_tokens = static_cast<int32_t>(most)};
 }
 
 // The draft model holds every token so far before it guesses the next one.
-bool IsDraftContextFull(const StepContext& context, const Sequence& sequence) {
-  return context.draft_context_tokens > 0 &&
-         static_cast<int64_t>(sequence.tokens.size()) > context.draft_context_tokens;
+bool IsDraftContextFull(const DraftLimits& limits, const Sequence& sequence) {
+  return limits.draft_context_tokens > 0 &&
+         static_cast<int64_t>(sequence.tokens.size()) > limits.draft_context_tokens;
 }
 
 }  // namespace
 
-DraftPhase::DraftPhase(const StepContext& context, Sequence& sequence, StepStats* step) {
-  const Room room = RoomFor(context, sequence);
+DraftPhase::DraftPhase(const DraftLimits& limits, Sequence& sequence, StepStats* step) {
+  const Room room = RoomFor(limits, sequence);
   sequence.controller->BeginStep(
       {.num_tokens = static_cast<int64_t>(sequence.tokens.size()), .tokens_left = room.max_depth});
   step->drafters.resize(sequence.drafters.size());
@@ -43,7 +43,7 @@ DraftPhase::DraftPhase(const StepContext& context, Sequence& sequence, StepStats
     budget.max_tokens = std::min(budget.max_tokens, room.max_tokens);
     budget.max_depth = std::min(budget.max_depth, room.max_depth);
     const bool has_own_context = sequence.drafters[i].has_own_context;
-    if (budget.max_tokens > 0 && has_own_context && IsDraftContextFull(context, sequence)) {
+    if (budget.max_tokens > 0 && has_own_context && IsDraftContextFull(limits, sequence)) {
       sequence.stats.draft_context_full_steps += 1;
     }
     Proposal& proposal = proposals_[i];
@@ -55,10 +55,11 @@ DraftPhase::DraftPhase(const StepContext& context, Sequence& sequence, StepStats
       counts.draft_ms = watch.ElapsedMs();
     }
     ClippedTree clipped =
-        ClipTree(proposal.own, budget.max_tokens, budget.max_depth, context.valid_vocab_size);
+        ClipTree(proposal.own, budget.max_tokens, budget.max_depth, limits.valid_vocab_size);
     proposal.clipped_node = std::move(clipped.node_map);
     proposal.clipped = std::move(clipped.tree);
     counts.num_proposed = proposal.clipped.size();
+    counts.num_levels = proposal.clipped.Depth();
     fused_.Add(proposal.clipped, sequence.controller->AcceptanceOf(drafter, proposal.clipped));
   }
   fused_.Keep(sequence.controller->Select(fused_.tree(), room.max_tokens));

@@ -8,20 +8,29 @@
 
 #include "draft/fused.h"
 #include "engine/sequence.h"
-#include "engine/step_context.h"
 #include "step/accepted_path.h"
 #include "step/step_stats.h"
 #include "step/verified_tree.h"
 
 namespace tahmin {
 
+// What the drafts of a step must fit into.
+struct DraftLimits {
+  int64_t context_tokens = 0;        // of the target: the root and each node need a slot
+  int64_t draft_context_tokens = 0;  // 0: no drafter has a context of its own
+  int32_t max_tokens = 0;            // most nodes of the tree that is submitted
+  int32_t valid_vocab_size = 0;      // ids that may be drawn
+};
+
 class DraftPhase {
  public:
   // Fills step->drafters (calls, proposals, draft_ms).
-  DraftPhase(const StepContext& context, Sequence& sequence, StepStats* step);
+  DraftPhase(const DraftLimits& limits, Sequence& sequence, StepStats* step);
 
-  // To be submitted: fits the context, the scratch and the vocabulary.
+  // To be submitted: fits the limits.
   const DraftTree& tree() const { return fused_.tree(); }
+  // The drafter that is credited with a node of it.
+  int32_t DrafterOf(int32_t node) const { return fused_.DrafterOf(node); }
 
   // Who is credited with the accepted nodes, and which own nodes turned out right. `path` as the
   // rule returned it.

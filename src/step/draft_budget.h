@@ -17,6 +17,9 @@ struct DraftBudget {
   // 0: it drafts what the other limits allow. Always 0 under the rejection rule.
   float min_survival = 0;
   ConfidenceScale scale = {};
+  // Further choices of a node, as leaves: a drafter that has ranked them anyway adds up to so many
+  // to each node of a chain, the chain's own node first. Point masses only.
+  int32_t spare_choices = 0;
   // A drafter with a context of its own reads at most so many earlier tokens before it drafts; with
   // more to read it starts over on the last ones. 0: it reads all.
   int32_t max_catch_up = 0;

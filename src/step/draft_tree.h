@@ -3,6 +3,7 @@
 // Siblings carry different tokens. The empty tree is legal and means a plain step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,16 @@ struct DraftTree {
 
   int32_t size() const { return static_cast<int32_t>(nodes.size()); }
   bool empty() const { return nodes.empty(); }
+  // Nodes on the longest path.
+  int32_t Depth() const {
+    std::vector<int32_t> depths(nodes.size());
+    int32_t deepest = 0;
+    for (int32_t i = 0; i < size(); ++i) {
+      depths[i] = nodes[i].parent == kRoot ? 1 : depths[nodes[i].parent] + 1;
+      deepest = std::max(deepest, depths[i]);
+    }
+    return deepest;
+  }
   // The child of `parent` (kRoot or a node) that carries `token`, or -1.
   int32_t FindChild(int32_t parent, int32_t token) const {
     for (int32_t i = parent + 1; i < size(); ++i) {

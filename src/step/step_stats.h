@@ -18,6 +18,7 @@ struct NodeOutcome {
 struct DrafterStep {
   bool was_called = false;
   int32_t num_proposed = 0;   // nodes of its own tree
+  int32_t num_levels = 0;     // its depth: passes, of a drafter that pays for every token
   int32_t num_submitted = 0;  // nodes of the submitted tree that are credited to it
   int32_t num_accepted = 0;   // of those
   double draft_ms = 0;
