@@ -34,7 +34,9 @@ absl::StatusOr<std::vector<RowCost>> VerifyCosts(const json& object) {
   }
   std::vector<RowCost> costs;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].is_number_integer() || !times[i].is_number()) return error;
+    const bool is_count = rows[i].is_number_integer() && rows[i].get<int64_t>() >= 1 &&
+                          rows[i].get<int64_t>() <= 1 << 16;
+    if (!is_count || !times[i].is_number()) return error;
     const RowCost cost{.rows = rows[i], .ms = times[i]};
     const bool is_in_order = costs.empty()
                                  ? cost.rows == 1 && cost.ms > 0

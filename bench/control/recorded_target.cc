@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace tahmin::bench {
@@ -47,6 +48,8 @@ void RecordedTarget::FillRow(const TextRecord& text, size_t position, int32_t no
   const auto other = static_cast<float>(std::log(std::max(rest, 1e-9) / num_others));
   std::fill_n(row, vocab_size_, std::min(other, top.back().logprob));
   for (const TokenLogprob& entry : top) row[entry.token] = entry.logprob;
+  // The first one stays the best where rounding has made others equal to it.
+  row[top.front().token] = std::nextafter(top.front().logprob, std::numeric_limits<float>::max());
 }
 
 VerifiedTree RecordedTarget::Verify(const TextRecord& text, size_t position,

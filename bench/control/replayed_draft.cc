@@ -71,15 +71,19 @@ DraftTree ReplayedDraft::Replay(size_t position, const DraftBudget& budget) {
   RecordedChain chain(text_, position);
   int32_t end = kRoot;
   float survival = 1;
-  while (work_.num_passes < budget.max_depth && tree.size() < budget.max_tokens) {
+  const int32_t length = std::min(budget.max_depth, budget.max_tokens);
+  int32_t spare_room = budget.max_tokens - length;
+  while (work_.num_passes < length) {
     const DraftGuess* node = chain.Next();
     if (node == nullptr) break;
     if (end != kRoot) fed_tokens_.push_back(tree.nodes[end].token);
     work_.num_passes += 1;
     const int32_t parent = end;
     end = Push(*node, parent, &tree);
-    const bool has_spare = budget.spare_choices > 0 && tree.size() < budget.max_tokens;
-    if (has_spare && chain.Second() != nullptr) Push(*chain.Second(), parent, &tree);
+    if (budget.spare_choices > 0 && spare_room > 0 && chain.Second() != nullptr) {
+      Push(*chain.Second(), parent, &tree);
+      spare_room -= 1;
+    }
     survival *= budget.scale.Of(node->confidence);
     if (survival < budget.min_survival) break;
   }

@@ -225,6 +225,7 @@ absl::Status Simulator::Step(TextRun& run) {
   step.num_committed = Commit(path, run);
   sequence.step_index += 1;
   if (!run.IsFinished()) draft.Observe(sequence, verified, path, &step);
+  for (DrafterStep& drafter : step.drafters) drafter.observe_ms = 0;  // that was the real clock
   step.total_ms = step.draft_ms + step.verify_ms + machine_.overhead_ms;
   controller().Update(step);
 

@@ -61,13 +61,29 @@ TEST(Simulation, EveryPolicyWritesTheText) {
 
 TEST(Simulation, TheSameSeedGivesTheSameTimes) {
   const RecordedTexts record = CircleTexts(41);
-  const auto settings = ParseSettings("auto,auto@8", true);
+  const auto settings = ParseSettings("auto", true);
   ASSERT_TRUE(settings.ok());
-  const SimulationOptions noisy{.noise = 0.1, .seed = 3};
+  const SimulationOptions noisy{.noise = 0.1, .seed = 3}, otherwise{.noise = 0.1, .seed = 4};
   const auto first = Simulate(record, FlatMachine(), settings->front(), noisy);
   const auto second = Simulate(record, FlatMachine(), settings->front(), noisy);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->texts[0].ms, second->texts[0].ms);
+  EXPECT_NE(Simulate(record, FlatMachine(), settings->front(), otherwise)->texts[0].ms,
+            first->texts[0].ms);
+}
+
+// Rounding has made the second token as likely as the first, or nothing is known of the others.
+TEST(Simulation, TheFirstTokenOfARowIsTheTextsOwn) {
+  RecordedTexts record = CircleTexts(9);
+  for (auto& row : record.texts[0].rows) {
+    const int32_t token = row.front().token;
+    row = {{token, -0.6931f}, {token == 0 ? 1 : 0, -0.6931f}};
+  }
+  record.texts[0].rows.back().resize(1);
+  record.texts[0].rows.back()[0].logprob = -12;
+  const auto simulated = RunSetting(record, "none");
+  ASSERT_TRUE(simulated.ok());
+  EXPECT_EQ(simulated->texts[0].num_steps, 8);
 }
 
 TEST(Simulation, RefusesWhatNoRecordHas) {
@@ -92,7 +108,7 @@ TEST(ReplayedDraft, SecondChoicesHangBesideTheChainWhileItIsRight) {
   text.drafts[1] = {.first = {20, 0.5f}, .second = {6, 0.25f}, .wrong_path = {{21, 0.5f}}};
   ReplayedDraft draft(text, 32, 0);
   const DraftTree tree =
-      DraftOf(text, {.max_tokens = 8, .max_depth = 8, .spare_choices = 1}, draft);
+      DraftOf(text, {.max_tokens = 16, .max_depth = 8, .spare_choices = 1}, draft);
   std::vector<int32_t> tokens, parents;
   for (const DraftNode& node : tree.nodes) {
     tokens.push_back(node.token);
@@ -113,6 +129,12 @@ TEST(ReplayedDraft, HonoursTheBudget) {
   EXPECT_EQ(DraftOf(text, {.max_tokens = 8, .max_depth = 8, .min_survival = 0.6f}, draft).size(),
             2);
   EXPECT_TRUE(DraftOf(text, {}, draft).empty());
+  // The chain comes first: one spare choice for the one token that it leaves.
+  const DraftTree clipped =
+      DraftOf(text, {.max_tokens = 4, .max_depth = 3, .spare_choices = 1}, draft);
+  EXPECT_EQ(clipped.size(), 4);
+  EXPECT_EQ(clipped.Depth(), 3);
+  EXPECT_EQ(draft.last_work().num_passes, 3);
 }
 
 TEST(ReplayedDraft, KnowsNothingButAWindowUntilItReadsAll) {

@@ -16,7 +16,7 @@ class AcceptanceEma {
  public:
   // One node.
   void Add(int32_t depth, float confidence, bool is_accepted);
-  // The first choice at a depth: what a chain would have been there.
+  // The first choice at a depth, behind first choices only: what a chain would have been there.
   void AddChoice(int32_t depth, bool is_accepted);
   // A new text begins: weighs what was counted by confidence by 1 - share, and what was counted by
   // depth, which says more about the text than about the drafter, by 1 - share_of_depths.

@@ -32,7 +32,7 @@ constexpr double kRowMargin = 1.5;
 constexpr int64_t kFirstTrialAfter = 48;  // tokens; doubles while trials fail
 constexpr int64_t kLastTrialAfter = 1024;
 constexpr int64_t kTrialAfterSuccess = 8;
-constexpr int32_t kTrialTokens = 3;
+constexpr int32_t kTrialTokens = 3;        // or what the user allows
 constexpr double kKnownAfter = 6;          // tokens tested; before, chains are as long as a trial's
 constexpr double kUnknownPassShare = 0.3;  // of a plain step, for a draft pass never timed
 
@@ -176,16 +176,20 @@ double Adaptive::PriorOf(const PaidState& paid) const {
   return std::clamp(match * confidence_sum_ / confidence_weight_, 0.02, 0.98);
 }
 
-// The first outcome of each depth: what became of the drafter's likeliest path.
+// What became of the drafter's first choices, to the first that was not accepted: what is below
+// another choice says nothing about them.
 std::vector<NodeOutcome> FirstChoices(const DrafterStep& step) {
   std::vector<NodeOutcome> firsts;
   for (const NodeOutcome& outcome : step.outcomes) {
-    if (firsts.empty() || firsts.back().depth != outcome.depth) firsts.push_back(outcome);
+    if (!firsts.empty() && firsts.back().depth == outcome.depth) continue;
+    if (!firsts.empty() && !firsts.back().is_accepted) break;
+    firsts.push_back(outcome);
   }
   return firsts;
 }
 
-// What the drafter's next chain can be expected to be worth, its own time included.
+// What the drafter's next chain can be expected to be worth, its own time included. Without a
+// margin on its rows: an average over the text is not picked for looking good.
 Choice Adaptive::BestChain(int32_t drafter) const {
   const double rate = Rate(), pass_ms = PassMs(paid_[drafter]);
   const double prior = PriorOf(paid_[drafter]);
@@ -218,7 +222,7 @@ DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t length, int64_t max_c
   const double row_ms = (verify_.Ms(length + 1) - PlainMs()) / length;
   const double next = std::max(acceptance_[drafter].AtDepth(2, PriorOf(paid)), 0.05);
   const double min_survival = Rate() * (PassMs(paid) + row_ms) / next;
-  // Its second choice at each place comes for nothing, and is worth a row now and then.
+  // A chain's second choice at each place takes no pass, and is worth a row now and then.
   const int32_t width = options_.drafters[drafter].width;
   const int32_t spare_choices = width == 1 ? 1 : 0;
   return {.max_tokens = length * (1 + spare_choices),
@@ -252,8 +256,9 @@ DraftBudget Adaptive::PaidBudget(int32_t drafter, const DraftTree& so_far) {
   const int64_t pending = outlook_.num_tokens - paid.read_tokens;
   // It may turn out better than its average: it stops by itself where it does not pay.
   const bool is_known = acceptance_[drafter].NumTested() >= kKnownAfter;
+  const int32_t trial_tokens = std::min(kTrialTokens, options_.max_tokens);
   const int32_t most =
-      std::min(options_.max_tokens, is_known ? 2 * chain.num_tokens + 1 : kTrialTokens);
+      is_known ? std::min(options_.max_tokens, 2 * chain.num_tokens + 1) : trial_tokens;
   const bool is_in_sync = pending <= kInSync;
   if (is_in_sync &&
       gain > Rate() * ReadMs(paid) * static_cast<double>(std::max<int64_t>(0, pending - 2))) {
@@ -263,10 +268,10 @@ DraftBudget Adaptive::PaidBudget(int32_t drafter, const DraftTree& so_far) {
     return ChainBudget(drafter, most, 0);
   }
   const double trial_ms = ReadMs(paid) * static_cast<double>(std::min(pending, kTrialWindow)) +
-                          kTrialTokens * PassMs(paid);
+                          trial_tokens * PassMs(paid);
   if (gain <= 0 && paid.tokens_since_use >= paid.trial_after && trial_ms < RiskLeft()) {
     paid.is_trial = true;
-    return ChainBudget(drafter, kTrialTokens, std::min(pending, kTrialWindow));
+    return ChainBudget(drafter, trial_tokens, std::min(pending, kTrialWindow));
   }
   return {};
 }
@@ -350,14 +355,14 @@ void Adaptive::Update(const StepStats& stats) {
     LearnCosts(&paid, step, stats);
     if (!step.was_called) continue;
     if (paid.is_trial) trial_ms_ += step.draft_ms;
+    const bool has_matched = !step.outcomes.empty() && step.outcomes.front().is_accepted;
     if (!step.outcomes.empty()) {
-      const bool has_matched = step.outcomes.front().is_accepted;
       paid.num_matched = kMatchDecay * paid.num_matched + (has_matched ? 1 : 0);
       paid.num_expected = kMatchDecay * paid.num_expected + confidence;
     }
     if (!paid.is_trial) {
       paid.trial_after = kFirstTrialAfter;
-    } else if (step.num_proposed > 0 && step.outcomes.front().is_accepted) {
+    } else if (step.num_proposed > 0 && has_matched) {
       paid.trial_after = kTrialAfterSuccess;
     } else {
       paid.trial_after = std::clamp(2 * paid.trial_after, kFirstTrialAfter, kLastTrialAfter);

@@ -300,6 +300,46 @@ TEST(AdaptiveController, ASureTargetIsDraftedForEarlier) {
   EXPECT_GE(unsure, 2 * sure);
 }
 
+// Of what the target took, the draft model has read its own first choices only: behind a second one
+// it reads on from there. Budgets keep to what the user allows.
+TEST(AdaptiveController, SecondChoicesAreNotWhatItHasRead) {
+  const auto controller =
+      MakeAdaptiveController({.drafters = {{.costs_per_token = true, .pass_ms = 5}},
+                              .verify_cost = {{1, 80}, {5, 84}},
+                              .max_tokens = 2});
+  controller->BeginRequest({.prompt_tokens = 20, .prefill_ms = 100});
+  int64_t num_tokens = 21;
+  for (int32_t step = 0; step < 40; ++step) {
+    controller->BeginStep({.num_tokens = num_tokens, .tokens_left = 1000});
+    const DraftBudget budget = controller->BudgetFor(0, {});
+    ASSERT_EQ(budget.max_depth, 2);
+    ASSERT_EQ(budget.spare_choices, 1);
+    StepStats stats;
+    stats.num_tokens = num_tokens;
+    stats.num_drafted = 3;
+    stats.num_accepted = step % 2 == 0 ? 2 : 1;
+    stats.num_committed = stats.num_accepted + 1;
+    stats.verify_ms = 83;
+    stats.drafters.resize(1);
+    DrafterStep& draft = stats.drafters[0];
+    draft.was_called = true;
+    draft.num_proposed = 4;
+    draft.num_levels = 2;
+    draft.draft_ms = 10;
+    // Now both of the chain are right, now the second choice of the first place is.
+    draft.outcomes = step % 2 == 0 ? std::vector<NodeOutcome>{{1, 0.9f, true},
+                                                              {1, 0.1f, false},
+                                                              {2, 0.9f, true},
+                                                              {2, 0.1f, false}}
+                                   : std::vector<NodeOutcome>{{1, 0.9f, false}, {1, 0.1f, true}};
+    stats.total_ms = stats.verify_ms + draft.draft_ms;
+    controller->Update(stats);
+    num_tokens += stats.num_committed;
+  }
+  // Two passes of 5 ms each, whatever hangs beside.
+  EXPECT_NEAR(controller->PassMs(), 5, 0.5);
+}
+
 TEST(AdaptiveController, SameTraceSameChoices) {
   World world = ComputeBound();
   world.acceptance = [](int32_t drafter, int32_t depth, int64_t position) {

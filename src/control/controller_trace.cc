@@ -188,6 +188,7 @@ class Replay {
       return reader.Read(&step->was_called, &step->num_proposed, &step->num_levels,
                          &step->num_submitted, &step->num_accepted, &step->draft_ms,
                          &step->observe_ms) &&
+             (step->num_proposed == 0 || step->num_levels >= 1) &&
              reader.ReadList(&step->outcomes, read_outcome);
     };
     if (!reader.Read(&stats.num_tokens, &stats.num_drafted, &stats.num_tested, &stats.num_accepted,

@@ -92,7 +92,7 @@ TEST(ControllerTrace, RecordsWhatItPassesOn) {
   stats.verify_ms = stats.total_ms = 11.125;
   stats.drafters.resize(1);
   stats.drafters[0].was_called = true;
-  stats.drafters[0].num_proposed = 2;
+  stats.drafters[0].num_proposed = stats.drafters[0].num_levels = 2;
   stats.drafters[0].draft_ms = 0.1;
   stats.drafters[0].outcomes = {{.depth = 1, .confidence = 0.9f, .is_accepted = false}};
   recorder.Update(stats);

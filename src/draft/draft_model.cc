@@ -111,12 +111,15 @@ DraftTree DraftModel::DraftChain(const SequenceView& sequence, const DraftBudget
   DraftTree tree;
   int32_t end = kRoot;  // of the chain
   float survival = 1;
-  for (int32_t depth = 0; depth < budget.max_depth && tree.size() < budget.max_tokens; ++depth) {
-    absl::StatusOr<std::vector<DraftNode>> nodes = DrawNodes(sequence, depth, budget.spare_choices);
+  // Spare choices take what the chain cannot use.
+  int32_t spare_room = std::max(0, budget.max_tokens - budget.max_depth);
+  for (int32_t depth = 0; depth < budget.max_depth; ++depth) {
+    absl::StatusOr<std::vector<DraftNode>> nodes =
+        DrawNodes(sequence, depth, std::min(budget.spare_choices, spare_room));
     if (!nodes.ok()) break;
     const int32_t chain_node = tree.size(), parent = end;
+    spare_room -= static_cast<int32_t>(nodes->size()) - 1;
     for (DraftNode& node : *nodes) {
-      if (tree.size() == budget.max_tokens) break;
       node.parent = parent;
       tree.nodes.push_back(std::move(node));
     }

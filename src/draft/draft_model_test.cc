@@ -138,11 +138,11 @@ TEST_F(DraftModelTest, SpareChoicesHangBesideTheChain) {
     for (int32_t i = 0; i < depth; ++i) tokens.push_back(chain.nodes[i].token);
     tokens.push_back(tree.nodes[depth * (1 + spares) + 1].token);
   }
-  // No more nodes than there is room for.
+  // No more nodes than there is room for, and the chain comes first.
   const DraftTree tight =
       with_spares->Draft(View(tokens), {.max_tokens = 4, .max_depth = 3, .spare_choices = 2});
   EXPECT_EQ(tight.size(), 4);
-  EXPECT_EQ(tight.Depth(), 2);
+  EXPECT_EQ(tight.Depth(), 3);
   // A sampled chain has none: its q would not be that of a draw among siblings.
   acceptance_ = AcceptanceRuleKind::kRejection;
   sampling_.temperature = 0.9f;
