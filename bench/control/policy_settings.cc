@@ -5,16 +5,17 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "control/adaptive.h"
 #include "draft/drafter_list.h"
 #include "fmt/format.h"
 
 namespace tahmin::bench {
 namespace {
 
-constexpr int32_t kAutoDraftMax = 24, kMostDraftMax = 256;
+constexpr int32_t kMostDraftMax = 256;
 
 int32_t DefaultDraftMax(const PolicySetting& setting) {
-  if (setting.is_adaptive) return kAutoDraftMax;
+  if (setting.is_adaptive) return AdaptiveOptions{}.max_tokens;
   const DraftOptions defaults;
   const DrafterRow& only = *setting.rows.front();
   const bool has_own = setting.rows.size() == 1 && only.default_draft_max != nullptr;

@@ -1,9 +1,9 @@
 #include "bench/control/simulation_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
+#include "base/bootstrap_interval.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -86,8 +86,8 @@ json CalibrationToJson(const SimulatedSetting& setting) {
 SimulationSummary Summarize(const SimulatedSetting& simulated) {
   SimulationSummary summary;
   std::vector<double> speedups;
-  std::map<std::string, int> num_texts;
-  double tokens = 0, steps = 0, log_sum = 0;
+  std::map<std::string, std::vector<double>> of_group;
+  double tokens = 0, steps = 0;
   for (const SimulatedText& text : simulated.texts) {
     const double speedup = text.Speedup();
     if (speedups.empty() || speedup < summary.worst) {
@@ -95,17 +95,15 @@ SimulationSummary Summarize(const SimulatedSetting& simulated) {
       summary.worst_id = text.id;
     }
     speedups.push_back(speedup);
+    of_group[text.group].push_back(speedup);
     tokens += text.output_tokens - 1;
     steps += text.num_steps;
-    log_sum += std::log(speedup);
-    summary.by_group[text.group] += std::log(speedup);
-    num_texts[text.group] += 1;
   }
   std::sort(speedups.begin(), speedups.end());
   summary.low = speedups[speedups.size() / 20];
-  summary.speedup = std::exp(log_sum / static_cast<double>(speedups.size()));
+  summary.speedup = GeometricMean(speedups);
   summary.tokens_per_step = tokens / steps;
-  for (auto& [group, value] : summary.by_group) value = std::exp(value / num_texts[group]);
+  for (const auto& [group, values] : of_group) summary.by_group[group] = GeometricMean(values);
   return summary;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "bench/control/json_lines.h"
+#include "control/adaptive.h"
 #include "draft/draft_model.h"
 #include "draft/drafter_list.h"
 #include "fmt/format.h"
@@ -77,7 +78,7 @@ TextRecorder::TextRecorder(EngineOptions options, int32_t max_tokens)
 absl::StatusOr<std::unique_ptr<TextRecorder>> TextRecorder::Create(EngineOptions options,
                                                                    int32_t max_tokens) {
   options.draft.drafter = std::string(kAuto);
-  options.draft.draft_max = 24;
+  options.draft.draft_max = AdaptiveOptions{}.max_tokens;
   std::unique_ptr<TextRecorder> recorder(new TextRecorder(options, max_tokens));
   TAHMIN_ASSIGN_OR_RETURN(recorder->engine_, Engine::Create(options));
   TAHMIN_ASSIGN_OR_RETURN(recorder->template_, ChatTemplate::FromFile(recorder->engine_->file()));

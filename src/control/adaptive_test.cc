@@ -300,11 +300,11 @@ TEST(AdaptiveController, ASureTargetIsDraftedForEarlier) {
   EXPECT_GE(unsure, 2 * sure);
 }
 
-// Of what the target took, the draft model has read its own first choices only: behind a second one
-// it reads on from there. Budgets keep to what the user allows.
-TEST(AdaptiveController, SecondChoicesAreNotWhatItHasRead) {
+// A draft model's time is that of its chain's passes, whatever hangs beside, and whether a first or
+// a second choice is right. Budgets keep to what the user allows.
+TEST(AdaptiveController, APassIsALevelWhateverHangsBeside) {
   const auto controller =
-      MakeAdaptiveController({.drafters = {{.costs_per_token = true, .pass_ms = 5}},
+      MakeAdaptiveController({.drafters = {{.costs_per_token = true, .pass_ms = 20}},
                               .verify_cost = {{1, 80}, {5, 84}},
                               .max_tokens = 2});
   controller->BeginRequest({.prompt_tokens = 20, .prefill_ms = 100});
