@@ -57,6 +57,9 @@ int main(int argc, char** argv) {
   app.add_option("--noise", flags.simulation.noise, "log-normal spread of times")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--busy", flags.simulation.busy, "share of the steps that take 1.4 times as long")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", flags.simulation.seed, "of the noise")->capture_default_str();
   app.add_flag("--prompts", flags.parts.texts, "a line for each text");
   app.add_flag("--calibration", flags.parts.calibration,

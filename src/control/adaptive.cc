@@ -18,7 +18,7 @@ constexpr double kUnknownConfidence = 0.75;  // of the target, before it has wri
 constexpr double kConfidenceDecay = 0.95;    // a step
 constexpr double kMatchDecay = 0.98;         // a tested token
 constexpr double kPriorTokens = 4;           // that the unknown counts for
-constexpr int64_t kInSync = 24;              // tokens to read that are read as a matter of course
+constexpr int64_t kMuchToRead = 24;          // tokens, which say nothing about the next step
 constexpr double kReadFactor = 1.2;          // of a draft model's prefill (measured: 1.1 to 1.3)
 constexpr int64_t kTrialWindow = 32;         // tokens that a trial reads
 constexpr double kUsualAnswer = 28;          // tokens that an answer is expected to have at least
@@ -29,6 +29,12 @@ constexpr double kRiskShare = 0.018;  // of all time: what trials may cost
 // text's own rate is known only at its end. From 1.4 to 2 all does equally well; at 1 a tenth is
 // lost.
 constexpr double kRowMargin = 1.5;
+// A chain stops by itself where it has doubts, and shares its pass with the free tree: it is worth
+// more than the tokens of its average, in shares of its first token. Without this a draft model
+// stays out where it is best.
+constexpr double kChainOption = 0.2;
+constexpr double kFirstGain = 1;   // tokens a step that calling a draft model is hoped to gain
+constexpr double kGainRate = 0.1;  // of that, a step
 constexpr int64_t kFirstTrialAfter = 48;  // tokens; doubles while trials fail
 constexpr int64_t kLastTrialAfter = 1024;
 constexpr int64_t kTrialAfterSuccess = 8;
@@ -43,6 +49,7 @@ struct PaidState {
   int64_t read_tokens = 0;  // of the sequence, as of its last call
   int64_t pending_at_call = 0;
   int64_t tokens_since_use = 0;
+  double usual_gain = kFirstGain;  // tokens a step that calling it was expected to gain, lately
   double num_matched = 0, num_expected = 0;  // first tokens accepted, and the target's confidence
   int64_t trial_after = kFirstTrialAfter;
   bool is_trial = false;
@@ -96,7 +103,7 @@ class Adaptive final : public AdaptiveController {
   Choice BestChain(int32_t drafter) const;
   DraftBudget PaidBudget(int32_t drafter, const DraftTree& so_far);
   DraftBudget ChainBudget(int32_t drafter, int32_t length, int64_t max_catch_up);
-  bool StartPays(const PaidState& paid, const Choice& chain, double gain) const;
+  bool ReadingPays(const PaidState& paid, const Choice& chain, double gain) const;
   bool WantsConfidence() const override {
     return std::any_of(options_.drafters.begin(), options_.drafters.end(),
                        [](const AdaptiveDrafter& traits) { return traits.costs_per_token; });
@@ -141,6 +148,7 @@ void Adaptive::BeginRequest(const RequestOutlook& outlook) {
     // What the target keeps of an earlier turn a drafter has only if it read it.
     paid.read_tokens = std::min(paid.read_tokens, outlook.cached_prompt_tokens);
     paid.tokens_since_use = 0;
+    paid.usual_gain = kFirstGain;
     paid.trial_after = kFirstTrialAfter;
     paid.is_trial = false;
     // Reading is the target's prefill on a smaller model, which gains less from many rows, until it
@@ -234,17 +242,19 @@ DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t length, int64_t max_c
           .max_catch_up = static_cast<int32_t>(max_catch_up)};
 }
 
-// Whether a drafter that is far behind should read all that it has missed. Only its end would cost
-// less, but a draft model that knows only the end of a long text is seldom right (measured, first
-// token: 0.36 behind 32 tokens where it is 0.88 behind all, on summaries). How long the answer gets
-// is not known. That as much is still to come as there is, and at first a short answer, is a guess
-// that starts at once where the prompt is short, and late or never where it is long.
-bool Adaptive::StartPays(const PaidState& paid, const Choice& chain, double gain) const {
+// Whether a drafter should read what it has missed. Only its end would cost less, but a draft model
+// that knows only the end of a long text is seldom right (measured, first token: 0.36 behind 32
+// tokens where it is 0.88 behind all, on summaries). How long the answer gets is not known. That as
+// much is still to come as there is, and at first a short answer, is a guess that starts at once
+// where the prompt is short, and late or never where it is long. The same counts for the few tokens
+// that were missed where a free tree looked better: reading them pays if it will be wanted again.
+bool Adaptive::ReadingPays(const PaidState& paid, const Choice& chain, double gain) const {
   const double horizon = std::min(static_cast<double>(outlook_.tokens_left),
                                   std::max(static_cast<double>(num_written_), usual_answer_));
-  const double saved_ms = gain * (horizon / chain.expected) / Rate();
-  const double pending = static_cast<double>(outlook_.num_tokens - paid.read_tokens);
-  return ReadMs(paid) * pending <= saved_ms;
+  const double saved_ms = std::min(gain, paid.usual_gain) * (horizon / chain.expected) / Rate();
+  // Two are read with the first pass.
+  const int64_t pending = std::max<int64_t>(0, outlook_.num_tokens - paid.read_tokens - 2);
+  return ReadMs(paid) * static_cast<double>(pending) <= saved_ms;
 }
 
 DraftBudget Adaptive::PaidBudget(int32_t drafter, const DraftTree& so_far) {
@@ -252,21 +262,17 @@ DraftBudget Adaptive::PaidBudget(int32_t drafter, const DraftTree& so_far) {
   paid.is_trial = false;
   const Choice free_choice = BestOfTree(so_far, options_.max_tokens);
   const Choice chain = BestChain(drafter);
-  const double gain = chain.worth - free_choice.worth;
+  const bool is_known = acceptance_[drafter].NumTested() >= kKnownAfter;
+  const double first = acceptance_[drafter].AtDepth(1, PriorOf(paid));
+  const double option = is_known ? kChainOption * first : 0;
+  const double gain = chain.worth + option - free_choice.worth;
+  paid.usual_gain += kGainRate * (std::max(0.0, gain) - paid.usual_gain);
   const int64_t pending = outlook_.num_tokens - paid.read_tokens;
   // It may turn out better than its average: it stops by itself where it does not pay.
-  const bool is_known = acceptance_[drafter].NumTested() >= kKnownAfter;
   const int32_t trial_tokens = std::min(kTrialTokens, options_.max_tokens);
   const int32_t most =
       is_known ? std::min(options_.max_tokens, 2 * chain.num_tokens + 1) : trial_tokens;
-  const bool is_in_sync = pending <= kInSync;
-  if (is_in_sync &&
-      gain > Rate() * ReadMs(paid) * static_cast<double>(std::max<int64_t>(0, pending - 2))) {
-    return ChainBudget(drafter, most, 0);
-  }
-  if (!is_in_sync && gain > 0 && StartPays(paid, chain, gain)) {
-    return ChainBudget(drafter, most, 0);
-  }
+  if (gain > 0 && ReadingPays(paid, chain, gain)) return ChainBudget(drafter, most, 0);
   const double trial_ms = ReadMs(paid) * static_cast<double>(std::min(pending, kTrialWindow)) +
                           trial_tokens * PassMs(paid);
   if (gain <= 0 && paid.tokens_since_use >= paid.trial_after && trial_ms < RiskLeft()) {
@@ -323,7 +329,7 @@ void Adaptive::LearnCosts(PaidState* paid, const DrafterStep& step, const StepSt
 bool Adaptive::HasCaughtUp(const StepStats& stats) const {
   for (size_t i = 0; i < stats.drafters.size(); ++i) {
     const bool is_paid = options_.drafters[i].costs_per_token;
-    if (is_paid && stats.drafters[i].num_proposed > 0 && paid_[i].pending_at_call > kInSync)
+    if (is_paid && stats.drafters[i].num_proposed > 0 && paid_[i].pending_at_call > kMuchToRead)
       return true;
   }
   return false;

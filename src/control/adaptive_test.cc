@@ -287,6 +287,45 @@ TEST(AdaptiveController, WhatTheTargetKeepsTheDraftModelHasNotRead) {
   EXPECT_EQ(simulation.most_read(), 0);
 }
 
+// A free drafter that looked good took a few steps. What the draft model missed meanwhile costs a
+// third of a step to read: no reason to stay out, though one step gains less than that.
+TEST(AdaptiveController, ComesBackAfterAFewStepsWithoutIt) {
+  const auto controller =
+      MakeAdaptiveController({.drafters = {{.width = 1}, {.costs_per_token = true, .pass_ms = 20}},
+                              .verify_cost = {{1, 80}, {5, 120}}});
+  controller->BeginRequest({.prompt_tokens = 20, .prefill_ms = 400});
+  DraftTree sure;
+  for (int32_t i = 0; i < 3; ++i)
+    sure.nodes.push_back({.token = 1, .parent = i - 1, .confidence = 0.95f});
+  int64_t num_tokens = 21;
+  for (int32_t step = 0; step < 200; ++step) {
+    const bool is_sure = step % 40 >= 35;
+    controller->BeginStep({.num_tokens = num_tokens, .tokens_left = 1000});
+    const int32_t budget = controller->BudgetFor(1, is_sure ? sure : DraftTree{}).max_tokens;
+    if (step >= 40 && step % 40 == 0) {
+      EXPECT_GT(budget, 0) << "after step " << step;
+    }
+    StepStats stats;
+    stats.num_tokens = num_tokens;
+    stats.drafters.resize(2);
+    stats.num_drafted = is_sure ? 3 : budget > 0 ? 1 : 0;
+    // Of the draft model's tokens two of three are right.
+    stats.num_accepted = is_sure ? 3 : budget > 0 && step % 3 > 0 ? 1 : 0;
+    if (budget > 0 && !is_sure) {
+      DrafterStep& draft = stats.drafters[1];
+      draft.was_called = true;
+      draft.num_proposed = draft.num_levels = 1;
+      draft.draft_ms = 20;
+      draft.outcomes = {{1, 0.6f, stats.num_accepted == 1}};
+    }
+    stats.num_committed = stats.num_accepted + 1;
+    stats.verify_ms = 80 + 10 * stats.num_drafted;
+    stats.total_ms = stats.verify_ms + stats.drafters[1].draft_ms;
+    controller->Update(stats);
+    num_tokens += stats.num_committed;
+  }
+}
+
 // Before it has drafted anything: the target's own confidence tells text from text.
 TEST(AdaptiveController, ASureTargetIsDraftedForEarlier) {
   World world = BandwidthBound();
