@@ -7,6 +7,7 @@
 #include "apps/draft_options.h"
 #include "apps/option_effects.h"
 #include "apps/option_values.h"
+#include "apps/prompt_selection.h"
 #include "base/status_macros.h"
 #include "draft/drafter_list.h"
 #include "fmt/format.h"

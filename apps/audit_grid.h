@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
-#include "apps/prompt_file.h"
-#include "engine/identity_audit.h"
+#include "measure/identity_audit.h"
+#include "measure/prompt_file.h"
 
 namespace CLI {
 class App;

@@ -1,7 +1,7 @@
 // What `tahmin audit` found: a table for people, an object for programs.
 #pragma once
 
-#include "engine/identity_audit.h"
+#include "measure/identity_audit.h"
 #include "nlohmann/json.hpp"
 
 namespace tahmin::cli {

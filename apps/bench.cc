@@ -14,7 +14,7 @@
 #include "apps/engine_loading.h"
 #include "apps/json_output.h"
 #include "apps/output_file.h"
-#include "apps/prompt_file.h"
+#include "apps/prompt_selection.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/bench_summary.h"
+#include "measure/bench_summary.h"
 
 namespace tahmin::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/bench_summary.h"
+#include "measure/bench_summary.h"
 #include "nlohmann/json.hpp"
 
 namespace tahmin::cli {

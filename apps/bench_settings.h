@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "apps/conversation.h"
 #include "apps/model_options.h"
-#include "engine/interleaved_bench.h"
+#include "measure/interleaved_bench.h"
 
 namespace CLI {
 class App;

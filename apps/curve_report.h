@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/cost_curve.h"
+#include "measure/cost_curve.h"
 #include "nlohmann/json.hpp"
 #include "tahmin/engine.h"
 

@@ -10,8 +10,8 @@
 #include "apps/terminal.h"
 #include "apps/text_intake.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "draft/datastore_builder.h"
-#include "engine/stopwatch.h"
 #include "fmt/format.h"
 #include "gguf/gguf_file.h"
 

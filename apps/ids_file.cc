@@ -3,7 +3,7 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "apps/option_values.h"
+#include "base/file_contents.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 
@@ -25,7 +25,7 @@ std::string FirstWord(const char* cursor, const char* end) {
 }  // namespace
 
 absl::StatusOr<std::vector<int32_t>> ReadIds(const std::string& path, int32_t vocab_size) {
-  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   std::vector<int32_t> ids;
   const char* cursor = text.c_str();
   const char* const end = cursor + text.size();

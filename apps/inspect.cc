@@ -13,10 +13,10 @@
 #include "apps/option_values.h"
 #include "apps/terminal.h"
 #include "base/status_macros.h"
-#include "engine/cost_curve.h"
 #include "fmt/format.h"
 #include "gguf/gguf_file.h"
 #include "kernels/isa.h"
+#include "measure/cost_curve.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tahmin::cli {

@@ -1,13 +1,9 @@
 #include "apps/option_values.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
 #include "apps/command.h"
 #include "base/status_macros.h"
@@ -16,8 +12,6 @@
 namespace tahmin::cli {
 
 namespace {
-
-constexpr size_t kMostInputBytes = size_t{256} << 20;
 
 // The whole text is one number of type T.
 template <typename T>
@@ -32,22 +26,6 @@ bool ParseReal(const std::string& text, double* value) {
   char* end = nullptr;
   *value = std::strtod(text.c_str(), &end);
   return end == text.c_str() + text.size();
-}
-
-absl::StatusOr<std::string> ReadStream(std::FILE* stream, const std::string& name) {
-  std::string text;
-  char buffer[1 << 16];
-  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), stream)) {
-    text.append(buffer, count);
-    if (text.size() > kMostInputBytes) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: expected at most {} bytes, found more", name, kMostInputBytes));
-    }
-  }
-  if (std::ferror(stream)) {
-    return absl::DataLossError(fmt::format("cannot read {}: {}", name, std::strerror(errno)));
-  }
-  return text;
 }
 
 }  // namespace
@@ -135,16 +113,5 @@ absl::StatusOr<std::vector<int32_t>> ParseIntList(const std::string& name, const
   }
   return values;
 }
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(path.c_str(), "rb"),
-                                                               std::fclose);
-  if (stream == nullptr) {
-    return absl::NotFoundError(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  }
-  return ReadStream(stream.get(), path);
-}
-
-absl::StatusOr<std::string> ReadStandardInput() { return ReadStream(stdin, "standard input"); }
 
 }  // namespace tahmin::cli

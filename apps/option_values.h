@@ -25,9 +25,4 @@ absl::StatusOr<std::vector<double>> ParseNumberList(const std::string& name,
                                                     const std::string& text);
 std::vector<std::string> SplitCommas(const std::string& text);
 
-// A whole file, or all of standard input. Refused beyond 256 MiB: no context holds that much, and
-// an endless source (a device, a pipe) must not take all memory.
-absl::StatusOr<std::string> ReadFile(const std::string& path);
-absl::StatusOr<std::string> ReadStandardInput();
-
 }  // namespace tahmin::cli

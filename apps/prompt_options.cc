@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include "apps/command.h"
-#include "apps/option_values.h"
 #include "apps/terminal.h"
+#include "base/file_contents.h"
 
 namespace tahmin::cli {
 
@@ -18,7 +18,7 @@ void PromptFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<std::string> PromptFlags::Read() const {
   if (prompt_option->count() > 0) return prompt;
-  if (file_option->count() > 0) return ReadFile(prompt_file);
+  if (file_option->count() > 0) return ReadWholeFile(prompt_file);
   if (StdinIsTerminal()) {
     return UsageError("no prompt: give -p TEXT or -f FILE, or pipe it in");
   }

@@ -7,7 +7,7 @@
 
 #include "apps/command.h"
 #include "apps/json_output.h"
-#include "apps/option_values.h"
+#include "base/file_contents.h"
 #include "base/status_macros.h"
 #include "control/speed_theory.h"
 #include "fmt/format.h"
@@ -52,7 +52,7 @@ CLI::Validator NumberIn(double min, double max) {
 absl::StatusOr<VerifyCostCurve> ReadCurve(const std::string& path) {
   VerifyCostCurve curve;
   if (path.empty()) return curve;
-  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   const nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto wrong =
       absl::InvalidArgumentError(fmt::format("{}: expected the output of `tahmin inspect --curve "

@@ -18,6 +18,7 @@ LEVELS = [
     ["model", "sampling", "tokenizer"],
     ["control", "draft", "verify", "accept", "stream"],
     ["engine"],
+    ["measure"],
     ["apps", "bench"],
 ]
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}

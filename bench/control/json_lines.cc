@@ -1,10 +1,6 @@
 #include "bench/control/json_lines.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -26,17 +22,6 @@ absl::StatusOr<std::vector<JsonLine>> ParseJsonLines(std::string_view file) {
     lines.push_back({number, std::move(object)});
   }
   return lines;
-}
-
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  std::error_code error;
-  std::ostringstream text;
-  // Reading a directory throws.
-  const bool is_readable = !std::filesystem::is_directory(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (!is_readable || !file) return absl::NotFoundError(fmt::format("{}: it cannot be read", path));
-  text << file.rdbuf();
-  return std::move(text).str();
 }
 
 absl::Status WithPath(const absl::Status& status, const std::string& path) {

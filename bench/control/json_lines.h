@@ -18,9 +18,6 @@ struct JsonLine {
 // One object a line; blank lines do not count. INVALID_ARGUMENT: a line is something else.
 absl::StatusOr<std::vector<JsonLine>> ParseJsonLines(std::string_view file);
 
-// NOT_FOUND, if it cannot be read.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
-
 // The status with "PATH, " in front of its message.
 absl::Status WithPath(const absl::Status& status, const std::string& path);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/file_contents.h"
 #include "base/status_macros.h"
 #include "bench/control/json_lines.h"
 #include "fmt/format.h"

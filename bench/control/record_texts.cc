@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "bench/control/text_recorder.h"
 #include "fmt/format.h"
+#include "measure/prompt_file.h"
 
 namespace tahmin::bench {
 namespace {
@@ -28,7 +29,7 @@ absl::Status Append(const std::string& line, const std::string& path, std::ofstr
 
 // Each text is in the file as soon as it is recorded.
 absl::Status Run(const Flags& flags) {
-  TAHMIN_ASSIGN_OR_RETURN(std::vector<ChatPrompt> prompts, ReadChatPrompts(flags.prompts_path));
+  TAHMIN_ASSIGN_OR_RETURN(std::vector<PromptEntry> prompts, ReadPromptFile(flags.prompts_path));
   if (flags.limit > 0 && flags.limit < prompts.size()) prompts.resize(flags.limit);
   TAHMIN_ASSIGN_OR_RETURN(const auto recorder,
                           TextRecorder::Create(flags.engine, flags.max_tokens));

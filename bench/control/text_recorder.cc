@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "bench/control/json_lines.h"
 #include "control/adaptive.h"
 #include "draft/draft_model.h"
 #include "draft/drafter_list.h"
@@ -50,27 +49,6 @@ RecordedDraft DraftBehind(Drafter& draft_model, const SequenceView& prefix, int3
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<ChatPrompt>> ReadChatPrompts(const std::string& path) {
-  TAHMIN_ASSIGN_OR_RETURN(const std::string file, ReadWholeFile(path));
-  const absl::StatusOr<std::vector<JsonLine>> lines = ParseJsonLines(file);
-  if (!lines.ok()) return WithPath(lines.status(), path);
-  std::vector<ChatPrompt> prompts;
-  for (const auto& [number, object] : *lines) {
-    const auto is_text = [&object = object](const char* key) {
-      return object.contains(key) && object[key].is_string();
-    };
-    const bool has_turns = object.contains("turns") && object["turns"].is_array() &&
-                           !object["turns"].empty() && object["turns"][0].is_string();
-    if (!is_text("id") || !is_text("group") || !has_turns) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}, line {}: expected {{\"id\": text, \"group\": text, \"turns\": [text, ...]}}", path,
-          number));
-    }
-    prompts.push_back({object["id"], object["group"], object["turns"][0]});
-  }
-  return prompts;
-}
 
 TextRecorder::TextRecorder(EngineOptions options, int32_t max_tokens)
     : options_(std::move(options)), max_tokens_(max_tokens) {}
@@ -175,10 +153,10 @@ absl::Status TextRecorder::AddDrafts(TextRecord* text) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TextRecord> TextRecorder::Record(const ChatPrompt& prompt) {
+absl::StatusOr<TextRecord> TextRecorder::Record(const PromptEntry& prompt) {
   TextRecord text{.id = prompt.id, .group = prompt.group};
   bool has_ended = false;
-  TAHMIN_RETURN_IF_ERROR(Answer(prompt.text, &text, &has_ended));
+  TAHMIN_RETURN_IF_ERROR(Answer(prompt.turns.front(), &text, &has_ended));
   if (text.output.size() + (has_ended ? 1 : 0) < 2 || text.output.empty()) {
     return absl::OutOfRangeError(fmt::format("{}: the answer has no second token", prompt.id));
   }

@@ -10,18 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "bench/control/text_record.h"
+#include "measure/prompt_file.h"
 #include "tahmin/engine.h"
 #include "tokenizer/chat_template.h"
 
 namespace tahmin::bench {
-
-struct ChatPrompt {
-  std::string id, group, text;
-};
-
-// JSON lines with "id", "group" and "turns", of which the first one is taken, as `tahmin bench`
-// does. Errors name file, line and what was expected.
-absl::StatusOr<std::vector<ChatPrompt>> ReadChatPrompts(const std::string& path);
 
 class TextRecorder {
  public:
@@ -31,9 +24,9 @@ class TextRecorder {
 
   RecordHeader Header() const;
 
-  // OUT_OF_RANGE: the answer has no second token, so there is nothing to draft. INTERNAL: the
-  // target's own pass contradicts what the engine wrote.
-  absl::StatusOr<TextRecord> Record(const ChatPrompt& prompt);
+  // Of the first turn, as `tahmin bench` does. OUT_OF_RANGE: the answer has no second token, so
+  // there is nothing to draft. INTERNAL: the target's own pass contradicts what the engine wrote.
+  absl::StatusOr<TextRecord> Record(const PromptEntry& prompt);
 
  private:
   TextRecorder(EngineOptions options, int32_t max_tokens);

@@ -166,6 +166,8 @@ class Peer:
                 self._draft_flags = ["--spec-type", f"draft:n_max={self.options.draft_max}"]
             elif "--spec-draft-n-max" in shown:
                 self._draft_flags = ["--spec-draft-n-max", str(self.options.draft_max)]
+                if "draft-simple" in shown:  # a draft model is loaded, and left alone unless it is asked for
+                    self._draft_flags += ["--spec-type", "draft-simple"]
             elif "--draft-max" in shown:
                 self._draft_flags = ["--draft-max", str(self.options.draft_max)]
             else:

@@ -1,4 +1,4 @@
-// Files mapped and files replaced.
+// Files read, mapped and replaced.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_contents.h"
 #include "base/file_replacement.h"
 #include "base/mapped_file.h"
 
@@ -152,6 +153,18 @@ TEST_F(FileTest, AFileDroppedPartByPartLeavesNothingInMemory) {
     file->DropPages(part);
     EXPECT_EQ(ResidentBytes(mapped.data()), 0u) << begin;
   }
+}
+
+TEST_F(FileTest, ReadsAWholeFileAndNamesWhatCannotBeRead) {
+  const std::string bytes("a\0b\r\n", 5);
+  std::ofstream(Path("a"), std::ios::binary) << bytes;
+  EXPECT_EQ(ReadWholeFile(Path("a")).value_or("?"), bytes);
+  EXPECT_EQ(ReadWholeFile(Path("none")).status().code(), absl::StatusCode::kNotFound);
+  const auto folder = ReadWholeFile(folder_);  // opens, but cannot be read
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(folder.status().message().find(folder_), std::string::npos);
+  // One that never ends.
+  EXPECT_EQ(ReadWholeFile("/dev/zero").status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/stopwatch.h"
+#include "base/stopwatch.h"
 #include "verify/tree_layout.h"
 
 namespace tahmin {

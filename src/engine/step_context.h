@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "base/stopwatch.h"
 #include "base/thread_pool.h"
-#include "engine/stopwatch.h"
 #include "kv/kv_cache.h"
 #include "model/model.h"
 #include "tahmin/engine.h"

@@ -10,7 +10,7 @@
 
 #include "base/file_replacement.h"
 #include "base/status_macros.h"
-#include "engine/stopwatch.h"
+#include "base/stopwatch.h"
 #include "kv/kv_cache.h"
 
 namespace tahmin {

@@ -1,4 +1,4 @@
-#include "engine/bench_summary.h"
+#include "measure/bench_summary.h"
 
 #include <gtest/gtest.h>
 

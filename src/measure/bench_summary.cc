@@ -1,4 +1,4 @@
-#include "engine/bench_summary.h"
+#include "measure/bench_summary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/median.h"
 #include "base/status_macros.h"
-#include "engine/cost_curve.h"
+#include "measure/cost_curve.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tahmin {

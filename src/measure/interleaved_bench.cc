@@ -1,4 +1,4 @@
-#include "engine/interleaved_bench.h"
+#include "measure/interleaved_bench.h"
 
 #include "base/status_macros.h"
 

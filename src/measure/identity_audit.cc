@@ -1,4 +1,4 @@
-#include "engine/identity_audit.h"
+#include "measure/identity_audit.h"
 
 #include <algorithm>
 

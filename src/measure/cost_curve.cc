@@ -1,4 +1,4 @@
-#include "engine/cost_curve.h"
+#include "measure/cost_curve.h"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/bootstrap_interval.h"
 #include "control/speed_theory.h"
-#include "engine/interleaved_bench.h"
+#include "measure/interleaved_bench.h"
 
 namespace tahmin {
 

@@ -1,17 +1,15 @@
-#include "apps/prompt_file.h"
+#include "measure/prompt_file.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
-#include "apps/command.h"
-#include "apps/option_values.h"
+#include "base/file_contents.h"
 #include "base/status_macros.h"
-#include "engine/bench_summary.h"
 #include "fmt/format.h"
+#include "measure/bench_summary.h"
 #include "nlohmann/json.hpp"
 
-namespace tahmin::cli {
+namespace tahmin {
 
 namespace {
 
@@ -24,7 +22,7 @@ bool IsTurnList(const nlohmann::json& value) {
 }  // namespace
 
 absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path) {
-  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   std::vector<PromptEntry> prompts;
   std::set<std::string> ids;
   size_t begin = 0;
@@ -59,29 +57,4 @@ absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path)
   return prompts;
 }
 
-absl::StatusOr<std::vector<PromptEntry>> SelectPrompts(const std::vector<PromptEntry>& prompts,
-                                                       const std::string& group_list, int per_group,
-                                                       int limit) {
-  const std::vector<std::string> groups =
-      group_list.empty() ? std::vector<std::string>{} : SplitCommas(group_list);
-  std::set<std::string> known;
-  for (const PromptEntry& prompt : prompts) known.insert(prompt.group);
-  for (const std::string& group : groups) {
-    if (known.count(group) > 0) continue;
-    return UsageError(
-        fmt::format("--groups: expected some of {}; found '{}'", fmt::join(known, ", "), group));
-  }
-  std::vector<PromptEntry> selected;
-  std::map<std::string, int> taken;
-  for (const PromptEntry& prompt : prompts) {
-    const bool wanted =
-        groups.empty() || std::find(groups.begin(), groups.end(), prompt.group) != groups.end();
-    if (!wanted || (per_group > 0 && taken[prompt.group] >= per_group)) continue;
-    if (limit > 0 && static_cast<int>(selected.size()) >= limit) break;
-    ++taken[prompt.group];
-    selected.push_back(prompt);
-  }
-  return selected;
-}
-
-}  // namespace tahmin::cli
+}  // namespace tahmin
