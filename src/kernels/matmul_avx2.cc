@@ -15,78 +15,7 @@ namespace tahmin::kernels {
 namespace avx2 {
 namespace {
 
-// From more rows than this, quants are unpacked once for all tiles; a plane makes unpacking dear.
-constexpr int UnpackRows(int plane_bits) { return plane_bits == 0 ? 8 : 4; }
-constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
-
-// Where a tile reads its quants: from the packed group, or from the scratch of UnpackQuants.
-template <int kPlaneBits>
-struct PackedQuants {
-  static constexpr int kBytes = kNibbleBytes + kPlaneBits * kLineBytes;
-  template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, Ints (&even)[2], Ints (&odd)[2]) {
-    UnpackLine<kPlaneBits, kLine>(quants, even[0], odd[0]);
-    UnpackLine<kPlaneBits, kLine>(quants + kHalfBytes, even[1], odd[1]);
-  }
-};
-
-struct UnpackedQuants {
-  static constexpr int kBytes = kUnpackedBytes;
-  template <int kLine>
-  TAHMIN_INLINE void Line(const uint8_t* quants, Ints (&even)[2], Ints (&odd)[2]) {
-    for (int half = 0; half < 2; ++half) {
-      const uint8_t* from = quants + 2 * kLine * kLineBytes + half * kHalfBytes;
-      even[half] = Load(from);
-      odd[half] = Load(from + kLineBytes);
-    }
-  }
-};
-
-template <int kPlaneBits, int kLine>
-TAHMIN_INLINE void UnpackLineTo(const uint8_t* quants, uint8_t* out) {
-  Ints even[2], odd[2];
-  PackedQuants<kPlaneBits>::template Line<kLine>(quants, even, odd);
-  for (int half = 0; half < 2; ++half) {
-    uint8_t* to = out + 2 * kLine * kLineBytes + half * kHalfBytes;
-    _mm256_store_si256(reinterpret_cast<Ints*>(to), even[half]);
-    _mm256_store_si256(reinterpret_cast<Ints*>(to + kLineBytes), odd[half]);
-  }
-}
-
-template <int kPlaneBits>
-void UnpackQuants(const uint8_t* quants, int num_blocks, uint8_t* out) {
-  for (int i = 0; i < num_blocks; ++i) {
-    UnpackLineTo<kPlaneBits, 0>(quants, out);
-    UnpackLineTo<kPlaneBits, 1>(quants, out);
-    UnpackLineTo<kPlaneBits, 2>(quants, out);
-    UnpackLineTo<kPlaneBits, 3>(quants, out);
-    quants += PackedQuants<kPlaneBits>::kBytes;
-    out += kUnpackedBytes;
-  }
-}
-
-template <int R>
-TAHMIN_INLINE void Clear(Ints (&dots)[R][2]) {
-  for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
-}
-
 #ifdef TAHMIN_AVX_VNNI
-
-// sums += quants . x over one line (8 columns).
-template <typename Quants, int kLine, int R>
-TAHMIN_INLINE void AddLine(const uint8_t* quants, const int8_t* const (&x)[R], int64_t column,
-                           Ints (&sums)[R][2]) {
-  Ints even[2], odd[2];
-  Quants::template Line<kLine>(quants, even, odd);
-  for (int r = 0; r < R; ++r) {
-    const Ints first = Broadcast4(x[r] + column + 8 * kLine);
-    const Ints second = Broadcast4(x[r] + column + 8 * kLine + 4);
-    for (int half = 0; half < 2; ++half) {
-      sums[r][half] = AddDot(AddDot(sums[r][half], even[half], first), odd[half], second);
-      Pin(sums[r][half]);
-    }
-  }
-}
 
 // dots += scale * sums; clears sums.
 template <int R>
@@ -122,20 +51,6 @@ TAHMIN_INLINE Ints FirstScale(Ints pairs) {
 TAHMIN_INLINE Ints SecondScale(Ints pairs) { return _mm256_srai_epi32(pairs, 16); }
 
 #else
-
-// sums (+)= quants . x over one quad (4 columns), in 16 bits.
-template <bool kIsFirst, int R>
-TAHMIN_INLINE void AddQuad(const Ints (&quants)[2], const int8_t* const (&x)[R], int64_t column,
-                           Ints (&sums)[R][2]) {
-  for (int r = 0; r < R; ++r) {
-    const Ints values = Broadcast4(x[r] + column);
-    for (int half = 0; half < 2; ++half) {
-      const Ints product = _mm256_maddubs_epi16(quants[half], values);
-      sums[r][half] = kIsFirst ? product : _mm256_add_epi16(sums[r][half], product);
-      Pin(sums[r][half]);
-    }
-  }
-}
 
 // dots += scale * (quants . x) over one line (8 columns) that is a whole 16-bit sum.
 template <int R>
