@@ -22,7 +22,7 @@ size_t RoundUp(size_t value, size_t multiple) {
 
 // A zeroed mapping that starts on a huge-page boundary, or nullptr. The kernel aligns only to small
 // pages, so more is mapped and both ends are given back.
-uint8_t* MapHugeAligned(size_t mapped_bytes) {
+uint8_t* MapHugeAligned(size_t mapped_bytes, BufferUse use) {
   const size_t reserved_bytes = mapped_bytes + kHugePageBytes;
   void* reserved =
       mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,7 +34,8 @@ uint8_t* MapHugeAligned(size_t mapped_bytes) {
   if (head_bytes > 0) munmap(reserved, head_bytes);
   if (tail_bytes > 0) munmap(reinterpret_cast<void*>(aligned + mapped_bytes), tail_bytes);
   auto* data = reinterpret_cast<uint8_t*>(aligned);
-  madvise(data, mapped_bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages refuses it
+  // Advice: a kernel without huge pages refuses it.
+  madvise(data, mapped_bytes, use == BufferUse::kWhole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return data;
 }
 
@@ -64,7 +65,7 @@ AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
 
 AlignedBuffer::~AlignedBuffer() { Release(data_, mapped_bytes_); }
 
-absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t num_bytes) {
+absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t num_bytes, BufferUse use) {
   AlignedBuffer buffer;
   if (num_bytes == 0) return buffer;
   const auto refused = [num_bytes] {
@@ -74,7 +75,7 @@ absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t num_bytes) {
   if (num_bytes > std::numeric_limits<size_t>::max() - 2 * kHugePageBytes) return refused();
   if (num_bytes >= kHugePageBytes) {
     const size_t mapped_bytes = RoundUp(num_bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
-    buffer.data_ = MapHugeAligned(mapped_bytes);
+    buffer.data_ = MapHugeAligned(mapped_bytes, use);
     if (buffer.data_ == nullptr) return refused();
     buffer.mapped_bytes_ = mapped_bytes;
   } else {

@@ -1,7 +1,7 @@
 // Owned, zero-filled memory for weights, the KV cache and scratch: 64-byte aligned, mapped straight
-// from the kernel when it is large (>= 2 MiB, advised to use huge pages), so that untouched pages
-// cost nothing. Movable, not copyable. Creation fails with RESOURCE_EXHAUSTED, never with an
-// exception. Not thread-safe to move; the bytes may be shared by threads.
+// from the kernel when it is large (>= 2 MiB), so that untouched pages cost nothing. Movable, not
+// copyable. Creation fails with RESOURCE_EXHAUSTED, never with an exception. Not thread-safe to
+// move; the bytes may be shared by threads.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,12 @@
 
 namespace tahmin {
 
+// How a large buffer is filled. A page is zeroed when it is first touched, huge ones whole.
+enum class BufferUse {
+  kWhole,      // all of it, or from its begin on: huge pages, which spare address translations
+  kScattered,  // a little at many places at first, as a KV cache is: ordinary pages
+};
+
 class AlignedBuffer {
  public:
   static constexpr size_t kAlignment = 64;
@@ -21,7 +27,7 @@ class AlignedBuffer {
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
   ~AlignedBuffer();
 
-  static absl::StatusOr<AlignedBuffer> Create(size_t num_bytes);
+  static absl::StatusOr<AlignedBuffer> Create(size_t num_bytes, BufferUse use = BufferUse::kWhole);
 
   uint8_t* data() { return data_; }
   const uint8_t* data() const { return data_; }

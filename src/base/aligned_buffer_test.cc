@@ -1,9 +1,14 @@
 #include "base/aligned_buffer.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -73,6 +78,21 @@ TEST(AlignedBuffer, ViewCountsWholeElements) {
   auto buffer = AlignedBuffer::Create(10);
   ASSERT_TRUE(buffer.ok());
   EXPECT_EQ(buffer->As<float>().size(), 2u);
+}
+
+// A KV cache is touched at its layers' begins first: that must not zero it all.
+TEST(AlignedBuffer, ScatteredUseTakesThePagesThatAreTouched) {
+  constexpr size_t kStep = size_t{2} << 20, kNumTouched = 8;
+  absl::StatusOr<AlignedBuffer> buffer =
+      AlignedBuffer::Create(kNumTouched * kStep, BufferUse::kScattered);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  for (size_t i = 0; i < kNumTouched; ++i) buffer->data()[i * kStep] = 1;
+  const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> is_resident(buffer->num_bytes() / page_bytes);
+  ASSERT_EQ(mincore(buffer->data(), buffer->num_bytes(), is_resident.data()), 0);
+  const auto num_resident = std::count_if(is_resident.begin(), is_resident.end(),
+                                          [](unsigned char page) { return (page & 1) != 0; });
+  EXPECT_EQ(num_resident, static_cast<std::ptrdiff_t>(kNumTouched));
 }
 
 }  // namespace

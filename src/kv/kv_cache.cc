@@ -50,7 +50,7 @@ absl::StatusOr<int32_t> KvCache::AddSequence(int64_t num_slots) {
                                                      " bytes each: more than can be addressed"));
   }
   absl::StatusOr<AlignedBuffer> buffer =
-      AlignedBuffer::Create(static_cast<size_t>(num_slots) * per_token);
+      AlignedBuffer::Create(static_cast<size_t>(num_slots) * per_token, BufferUse::kScattered);
   if (!buffer.ok()) {
     return absl::Status(buffer.status().code(),
                         absl::StrCat("KV cache of ", num_slots, " tokens, ", per_token,
