@@ -72,6 +72,30 @@ TEST(Simulation, TheSameSeedGivesTheSameTimes) {
             first->texts[0].ms);
 }
 
+// The controller is told of busy spells, and what is counted are its choices, in quiet time.
+TEST(Simulation, BusySpellsChangeWhatTheControllerDoes) {
+  RecordedTexts record = CircleTexts(200);
+  // No circle, and every other guess is wrong: a draft is worth about what it costs.
+  TextRecord& text = record.texts[0];
+  for (size_t i = 0; i < text.output.size(); ++i)
+    text.output[i] = static_cast<int32_t>(4 + i * i % 13);
+  for (size_t i = 0; i < text.drafts.size(); ++i) {
+    text.rows[i].front().token = text.output[i + 1];
+    text.rows[i].back().token = 20;
+    text.drafts[i].first.token = i % 2 == 0 ? text.output[i + 1] : 30;
+  }
+  const auto settings = ParseSettings("auto", true);
+  ASSERT_TRUE(settings.ok());
+  const auto quiet =
+      Simulate(record, FlatMachine(), settings->front(), {.noise = 0.1, .busy = 0, .seed = 3});
+  const auto busy =
+      Simulate(record, FlatMachine(), settings->front(), {.noise = 0.1, .busy = 0.5, .seed = 3});
+  ASSERT_TRUE(quiet.ok() && busy.ok());
+  EXPECT_NE(quiet->texts[0].ms, busy->texts[0].ms);
+  // Plain decoding has no choice.
+  EXPECT_EQ(RunSetting(record, "none")->texts[0].Speedup(), 1);
+}
+
 // Rounding has made the second token as likely as the first, or nothing is known of the others.
 TEST(Simulation, TheFirstTokenOfARowIsTheTextsOwn) {
   RecordedTexts record = CircleTexts(9);

@@ -28,11 +28,16 @@ namespace {
 
 constexpr size_t kStreamedBytes = 200u << 20;
 
-// TAHMIN_BENCH_CACHED=1: one copy of each shape, which stays in a cache that is large enough, so
-// that arithmetic can be told from memory.
-size_t BytesOfCopies() {
-  const char* text = std::getenv("TAHMIN_BENCH_CACHED");
-  return text != nullptr && std::atoi(text) != 0 ? 1 : kStreamedBytes;
+int EnvironmentNumber(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+// As many as no cache holds. TAHMIN_BENCH_CACHED=1: a single one, which stays in a cache that is
+// large enough, so that arithmetic can be told from memory.
+size_t NumCopies(size_t bytes) {
+  static const bool is_cached = EnvironmentNumber("TAHMIN_BENCH_CACHED") != 0;
+  return is_cached ? 1 : std::max<size_t>(1, kStreamedBytes / bytes);
 }
 
 struct Shape {
@@ -52,8 +57,7 @@ struct Shape {
 
 // TAHMIN_BENCH_THREADS, else all cores. With 1, the CPU time stays meaningful on a busy machine.
 int NumThreads() {
-  const char* text = std::getenv("TAHMIN_BENCH_THREADS");
-  const int asked = text == nullptr ? 0 : std::atoi(text);
+  const int asked = EnvironmentNumber("TAHMIN_BENCH_THREADS");
   return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
@@ -71,7 +75,7 @@ const std::vector<PackedMatrix>& Copies(const Shape& shape) {
   std::mt19937 rng(1);
   const std::vector<uint8_t> blocks = TameBlocks(shape.type, shape.rows * shape.columns, rng);
   const size_t bytes = PackedMatrix::PackedBytes(shape.type, shape.rows, shape.columns);
-  for (size_t i = 0; i < std::max<size_t>(1, BytesOfCopies() / bytes); ++i) {
+  for (size_t i = 0; i < NumCopies(bytes); ++i) {
     auto matrix = PackedMatrix::Pack(shape.type, shape.rows, shape.columns, blocks, Pool());
     TAHMIN_CHECK(matrix.ok());
     copies.push_back(*std::move(matrix));

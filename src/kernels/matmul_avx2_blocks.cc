@@ -14,10 +14,10 @@ namespace blocks {
 
 // Nibbles fill a 16-bit sum with 32 columns, 5-bit quants with 16.
 struct Q4Block {
-  static constexpr int kPlaneBits = 0, kLinesPerSum = 4, kZeroPoint = 8;
+  static constexpr int kPlaneBits = 0, kLinesPerSum = 4, kZeroPoint = kQ4BlockZeroPoint;
 };
 struct Q5Block {
-  static constexpr int kPlaneBits = 1, kLinesPerSum = 2, kZeroPoint = 16;
+  static constexpr int kPlaneBits = 1, kLinesPerSum = 2, kZeroPoint = kQ5BlockZeroPoint;
 };
 
 // A run of units (32 columns each), for one tile.
@@ -32,15 +32,19 @@ struct BlockRun {
 
 #ifdef TAHMIN_AVX_VNNI
 
-// dots = quants . x over unit u, and -zero_point . x, unless it is 0.
+// -zero point . x over unit u.
+TAHMIN_INLINE Ints ZeroPointDot(int zero_point, const int16_t* sums16, int32_t u) {
+  return _mm256_madd_epi16(_mm256_set1_epi16(static_cast<int16_t>(-zero_point)),
+                           Broadcast4(sums16 + 2 * u));
+}
+
+// dots = (quants - zero point) . x over unit u.
 template <typename L, typename Quants, int kZeroPoint, int R>
 TAHMIN_INLINE void UnitDots(const uint8_t* quants, const int8_t* const (&x)[R],
                             const int16_t* const (&sums16)[R], int32_t u, Ints (&dots)[R][2]) {
   for (int r = 0; r < R; ++r) {
-    const Ints zero_points = _mm256_set1_epi16(-kZeroPoint);
-    dots[r][0] = kZeroPoint == 0 ? _mm256_setzero_si256()
-                                 : _mm256_madd_epi16(zero_points, Broadcast4(sums16[r] + 2 * u));
-    dots[r][1] = dots[r][0];
+    dots[r][0] = dots[r][1] =
+        kZeroPoint == 0 ? _mm256_setzero_si256() : ZeroPointDot(kZeroPoint, sums16[r], u);
   }
   AddLine<Quants, 0>(quants, x, u * kBlockColumns, dots);
   AddLine<Quants, 1>(quants, x, u * kBlockColumns, dots);
@@ -207,7 +211,7 @@ TAHMIN_INLINE void ByteTile(const BlockRun& run, const QuantizedRow* rows, float
       Ints dots[R];
       for (int r = 0; r < R; ++r) {
 #ifdef TAHMIN_AVX_VNNI
-        dots[r] = _mm256_madd_epi16(_mm256_set1_epi16(-128), Broadcast4(tile.sums16[r] + 2 * u));
+        dots[r] = ZeroPointDot(128, tile.sums16[r], u);
 #else
         dots[r] = _mm256_setzero_si256();
 #endif

@@ -36,11 +36,12 @@ constexpr int kSuperColumns = 256;            // columns of a super unit
 constexpr int kBlockColumns = 32;             // columns of a block unit, and of one run of quants
 constexpr int kNibbleBytes = 4 * kLineBytes;  // nibbles of 32 columns
 constexpr int kBitPlaneBytes = kLineBytes;    // fifth bits of 32 columns
-constexpr int kTwoBitPlaneBytes = 2 * kLineBytes;  // upper two bits of 32 columns
-constexpr int kByteQuantBytes = 8 * kLineBytes;    // 8-bit quants of 32 columns
-constexpr int kScales32Bytes = 8 * kLanes;         // one byte per 32 columns and lane
-constexpr int kScales16Bytes = 16 * kLanes;        // one byte per 16 columns and lane
-constexpr int kHalvesBytes = 2 * kLanes;           // one f16 per lane
+constexpr int kTwoBitPlaneBytes = 2 * kLineBytes;             // upper two bits of 32 columns
+constexpr int kByteQuantBytes = 8 * kLineBytes;               // 8-bit quants of 32 columns
+constexpr int kScales32Bytes = 8 * kLanes;                    // one byte per 32 columns and lane
+constexpr int kScales16Bytes = 16 * kLanes;                   // one byte per 16 columns and lane
+constexpr int kHalvesBytes = 2 * kLanes;                      // one f16 per lane
+constexpr int kQ4BlockZeroPoint = 8, kQ5BlockZeroPoint = 16;  // of block layouts without minima
 
 // Kernels of the integer layouts are indexed by PackedLayout's first values.
 constexpr int kNumIntegerLayouts = 7;

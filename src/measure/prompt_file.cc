@@ -5,6 +5,7 @@
 
 #include "base/file_contents.h"
 #include "base/status_macros.h"
+#include "base/text_lines.h"
 #include "fmt/format.h"
 #include "measure/bench_summary.h"
 #include "nlohmann/json.hpp"
@@ -25,12 +26,7 @@ absl::StatusOr<std::vector<PromptEntry>> ReadPromptFile(const std::string& path)
   TAHMIN_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   std::vector<PromptEntry> prompts;
   std::set<std::string> ids;
-  size_t begin = 0;
-  for (int line_number = 1; begin < text.size(); ++line_number) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for (const auto& [line_number, line] : NonBlankLines(text)) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object() || !object.contains("id") || !object["id"].is_string() ||
         !object.contains("group") || !object["group"].is_string() || !object.contains("turns") ||
