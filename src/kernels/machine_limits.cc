@@ -40,12 +40,14 @@ uint64_t ReadAll(const uint8_t* bytes, int64_t size, int64_t prefetch_distance) 
   return out[0];
 }
 
-// 12 chains of fused multiply-adds; returns their sum.
+// 12 chains of fused multiply-adds; returns their sum. No two chains begin alike: a compiler makes
+// one chain of those that do.
 float Fp32PeakLoop(int64_t iterations, float factor) {
   const hn::CappedTag<float, 16> d;
   const auto f = hn::Set(d, factor);
-  auto c0 = hn::Set(d, 1.0f), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0;
-  auto c6 = c0, c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;
+  auto c0 = f, c1 = hn::Add(c0, f), c2 = hn::Add(c1, f), c3 = hn::Add(c2, f);
+  auto c4 = hn::Add(c3, f), c5 = hn::Add(c4, f), c6 = hn::Add(c5, f), c7 = hn::Add(c6, f);
+  auto c8 = hn::Add(c7, f), c9 = hn::Add(c8, f), c10 = hn::Add(c9, f), c11 = hn::Add(c10, f);
   for (int64_t round = 0; round < iterations; ++round) {
     c0 = hn::MulAdd(c0, f, f);
     c1 = hn::MulAdd(c1, f, f);

@@ -8,6 +8,7 @@ namespace tahmin::kernels {
 
 int64_t Int8PeakLoopAvx512Vnni(int64_t iterations) {
   __m512i chains[kPeakChains];
+#pragma GCC unroll 12
   for (int i = 0; i < kPeakChains; ++i) chains[i] = _mm512_setzero_si512();
   __m512i weights = _mm512_set1_epi8(3);
   __m512i activations = _mm512_set1_epi8(-5);
@@ -21,6 +22,7 @@ int64_t Int8PeakLoopAvx512Vnni(int64_t iterations) {
     }
   }
   __m512i sum = chains[0];
+#pragma GCC unroll 12
   for (int i = 1; i < kPeakChains; ++i) sum = _mm512_add_epi32(sum, chains[i]);
   return _mm256_extract_epi64(_mm512_castsi512_si256(sum), 0);
 }

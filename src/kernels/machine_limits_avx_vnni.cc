@@ -8,6 +8,7 @@ namespace tahmin::kernels {
 
 int64_t Int8PeakLoopAvxVnni(int64_t iterations) {
   __m256i chains[kPeakChains];
+#pragma GCC unroll 12
   for (int i = 0; i < kPeakChains; ++i) chains[i] = _mm256_setzero_si256();
   __m256i weights = _mm256_set1_epi8(3);
   __m256i activations = _mm256_set1_epi8(-5);
@@ -21,6 +22,7 @@ int64_t Int8PeakLoopAvxVnni(int64_t iterations) {
     }
   }
   __m256i sum = chains[0];
+#pragma GCC unroll 12
   for (int i = 1; i < kPeakChains; ++i) sum = _mm256_add_epi32(sum, chains[i]);
   return _mm256_extract_epi64(sum, 0);
 }
