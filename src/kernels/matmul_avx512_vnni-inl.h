@@ -39,6 +39,9 @@ using Floats = __m512;
 constexpr int64_t kPrefetchBytes = 6144;        // how far ahead of the reads to prefetch
 constexpr int kMaxTileRows = 8;                 // activation rows that share a weight register
 constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
+// From how many rows on quants are unpacked once for all tiles of a pass. Storing them and reading
+// twice the bytes costs more than unpacking them a few times; nibbles alone are never worth it.
+constexpr int kUnpackedRows = 17;
 // Sums per row of a tile: with few rows, one chain of vpdpbusd would be bound by its latency.
 constexpr int Chains(int rows) { return rows <= 2 ? 2 : 1; }
 
@@ -90,8 +93,9 @@ TAHMIN_INLINE Ints Select(Ints mask, Ints a, Ints b) {
 
 // Where a tile reads its quants. Line<l>() gives those of one line, 16 rows x 4 columns each:
 // `even` = quad 2l, `odd` = quad 2l + 1.
-template <int kPlaneBits>
+template <int kPlaneBitsOf>
 struct PackedQuants {
+  static constexpr int kPlaneBits = kPlaneBitsOf;
   static constexpr int kBytes = kNibbleBytes + kPlaneBits * kLineBytes;
   static constexpr int kPackedBytes = kBytes;
 

@@ -232,7 +232,7 @@ void Super(const GroupPass& pass) {
                    ahead + u * (L::kUnitBytes + L::kUnitHalves),
                    u * kSuperColumns,
                    pass.block};
-    if (pass.num_rows > kMaxTileRows) {
+    if (Packed::kPlaneBits > 0 && pass.num_rows >= kUnpackedRows) {
       UnpackQuants<Packed>(unit.quants, L::kNumRuns, unpacked);
       unit.quants = unpacked;
       SuperTiles<L, UnpackedQuants<Packed>>(pass, unit);

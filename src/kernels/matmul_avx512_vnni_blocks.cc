@@ -16,6 +16,7 @@ constexpr int kRunUnits = 8;  // units per tile call: 256 columns
 
 // Signed weights become unsigned by adding 128, which is the zero point of the pass.
 struct ByteQuants {
+  static constexpr int kPlaneBits = 0;
   static constexpr int kBytes = kByteQuantBytes;
   static constexpr int kPackedBytes = kBytes;
 
@@ -155,7 +156,7 @@ void BlockGroup(const GroupPass& pass, int32_t zero_point) {
                  static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits),
                  block_shift,
                  zero_point};
-    if (pass.num_rows > kMaxTileRows) {
+    if (Packed::kPlaneBits > 0 && pass.num_rows >= kUnpackedRows) {
       UnpackQuants<Packed>(run.quants, run.num_units, unpacked);
       run.quants = unpacked;
       BlockTiles<UnpackedQuants<Packed>, kHasMin>(pass, run);
