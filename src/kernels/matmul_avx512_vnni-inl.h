@@ -200,8 +200,8 @@ TAHMIN_INLINE void ClearOut(const GroupPass& pass) {
   }
 }
 
-// Into the second-level cache: from there hardware brings the lines in time, and prefetches into the
-// first level hold one of its few miss buffers until memory answers.
+// Into the second-level cache: from there hardware brings the lines in time, and prefetches into
+// the first level hold one of its few miss buffers until memory answers.
 TAHMIN_INLINE void Prefetch(const uint8_t* bytes, int64_t num_bytes) {
   for (int64_t i = 0; i < num_bytes; i += kLineBytes) {
     _mm_prefetch(reinterpret_cast<const char*>(bytes + i), _MM_HINT_T1);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -13,13 +14,15 @@ namespace {
 
 constexpr int32_t kNarrowBlock = 32;
 constexpr int32_t kWideBlock = 256;
-constexpr float kResidualThreshold = 24.0f;
+// Of a row's energy in one value: from here on the row has a residual row.
+constexpr double kResidualPeakShare = 0.25;
 
 kernels::ActivationFormat FormatFor(int64_t columns, bool has_super_blocks) {
   if (!has_super_blocks) return {.block = kNarrowBlock, .residual_threshold = 0.0f};
   int32_t block = kWideBlock;
   while (block > kNarrowBlock && columns % block != 0) block /= 2;
-  return {.block = block, .residual_threshold = kResidualThreshold};
+  const double threshold = std::sqrt(kResidualPeakShare * static_cast<double>(columns));
+  return {.block = block, .residual_threshold = static_cast<float>(threshold)};
 }
 
 bool HasSuperBlocks(const kernels::PackedMatrix& matrix) {
@@ -66,7 +69,7 @@ std::string DescribeFormats(const ActivationFormats& formats) {
   for (const auto& [name, format] : kinds) {
     text += fmt::format("{}{}: block {}, ", text.empty() ? "" : "\n", name, format->block);
     text += format->residual_threshold > 0.0f
-                ? fmt::format("residual above {} x rms", format->residual_threshold)
+                ? fmt::format("residual above {:.1f} x rms", format->residual_threshold)
                 : "no residual";
   }
   return text;
