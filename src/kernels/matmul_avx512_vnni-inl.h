@@ -1,10 +1,10 @@
 // What the AVX-512 VNNI kernels of the super and of the block layouts share. The 16 lanes of a
 // group fill one register, vpdpbusd adds four products of a lane into 32 bits without saturation,
-// up to eight activation rows share an unpacked weight register: a tile of n rows for n left over.
-// From nine rows, quants are unpacked once for all tiles. The order of float operations depends on
-// (layout, activation block) alone. Two ports of an Intel core take 512-bit arithmetic and all of
-// it competes with vpdpbusd, so what counts here is the number of vector instructions, then that
-// of loads (docs/kernels.md).
+// up to eight activation rows share a weight register: a tile of n rows for n left over. Each tile
+// unpacks the quants for itself; in long passes bit planes are unpacked once for all. The order of
+// float operations depends on (layout, activation block) alone. vpdpbusd and the pair dots of the
+// scales compete for the same pipes, on Intel cores with all other 512-bit arithmetic as well
+// (docs/kernels.md).
 //
 // Included by matmul_avx512_vnni.cc and matmul_avx512_vnni_blocks.cc alone, which are compiled with
 // the same flags; and by way of them by matmul_avx512_vnni_emulated.cc, with
