@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "hwy/cache_control.h"
 #include "kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -63,7 +62,8 @@ struct BlockQuery {
 };
 
 // Keys and values of the block that comes next, brought near in portions while this one is
-// computed: the order in which a block is read is one that hardware does not foresee.
+// computed: the order in which a block is read is one that hardware does not foresee. Into the
+// second-level cache: both blocks together would fill the first.
 class NextBlock {
  public:
   NextBlock() = default;
@@ -77,13 +77,14 @@ class NextBlock {
   void BringPortion() {
     const int64_t end = std::min(done_ + portion_, num_bytes_);
     for (; done_ < end; done_ += kLineBytes) {
-      hwy::Prefetch(keys_ + done_);
-      hwy::Prefetch(values_ + done_);
+      __builtin_prefetch(keys_ + done_, 0, kSecondLevel);
+      __builtin_prefetch(values_ + done_, 0, kSecondLevel);
     }
   }
 
  private:
   static constexpr int64_t kLineBytes = 64;
+  static constexpr int kSecondLevel = 2;
   const char* keys_ = nullptr;
   const char* values_ = nullptr;
   int64_t num_bytes_ = 0, portion_ = 0, done_ = 0;
