@@ -15,10 +15,9 @@
 // AVX-512):
 // - SmolLM2-135M Q4_1: 2.5e-3, none. Block 64 above 20 x rms (AVX2): 3.8e-3, 7 %.
 // - Qwen2.5-0.5B Q4_K_M (down projection of K types): 6.2e-4, 1.9 %. Above 24 x rms: 6.1e-4, 4.5 %.
-// - Qwen2.5-1.5B Q4_K_M, energy of a peak above an eighth, a quarter, three eighths, a
-// half: 3.8e-4,
-//   9.3e-4, 1.2e-3, 1.3e-3 with 10.5, 5.1, 4.1, 3.2 %. Above 24, 30, 36 x
-//   rms: 8.5e-4, 1.0e-3, 5.9e-2 with 10.8, 6.9, 3.6 %.
+// - Qwen2.5-1.5B Q4_K_M, a quarter: 9.3e-4, 5.1 %. An eighth: 3.8e-4, 10.5 %; three eighths:
+//   1.2e-3, 4.1 %; a half: 1.3e-3, 3.2 %. Above 24 x rms: 8.5e-4, 10.8 %; 30: 1.0e-3, 6.9 %;
+//   36: 5.9e-2, 3.6 %.
 #pragma once
 
 #include <span>
