@@ -39,8 +39,9 @@ using Floats = __m512;
 constexpr int64_t kPrefetchBytes = 6144;        // how far ahead of the reads to prefetch
 constexpr int kMaxTileRows = 8;                 // activation rows that share a weight register
 constexpr int kUnpackedBytes = 8 * kLineBytes;  // unpacked quants of 32 columns
-// From how many rows on quants are unpacked once for all tiles of a pass. Storing them and reading
-// twice the bytes costs more than unpacking them a few times; nibbles alone are never worth it.
+// From how many rows on quants with bit planes are unpacked once for all tiles of a pass. Storing
+// them and reading twice the bytes costs more than unpacking them a few times; for nibbles alone,
+// and for bytes, it always does.
 constexpr int kUnpackedRows = 17;
 // Sums per row of a tile: with few rows, one chain of vpdpbusd would be bound by its latency.
 constexpr int Chains(int rows) { return rows <= 2 ? 2 : 1; }

@@ -219,7 +219,6 @@ TAHMIN_INLINE void SuperTiles(const GroupPass& pass, SuperUnit& unit) {
 template <typename L>
 void Super(const GroupPass& pass) {
   using Packed = typename L::Packed;
-  alignas(kLineBytes) uint8_t unpacked[L::kNumRuns * kUnpackedBytes];
   ClearOut(pass);
   // Both sections of the group, and of the next one, once each.
   const uint8_t* ahead = pass.group + pass.halves_bytes + kPrefetchBytes;
@@ -232,13 +231,16 @@ void Super(const GroupPass& pass) {
                    ahead + u * (L::kUnitBytes + L::kUnitHalves),
                    u * kSuperColumns,
                    pass.block};
-    if (Packed::kPlaneBits > 0 && pass.num_rows >= kUnpackedRows) {
-      UnpackQuants<Packed>(unit.quants, L::kNumRuns, unpacked);
-      unit.quants = unpacked;
-      SuperTiles<L, UnpackedQuants<Packed>>(pass, unit);
-    } else {
-      SuperTiles<L, Packed>(pass, unit);
+    if constexpr (Packed::kPlaneBits > 0) {
+      if (pass.num_rows >= kUnpackedRows) {
+        alignas(kLineBytes) uint8_t unpacked[L::kNumRuns * kUnpackedBytes];
+        UnpackQuants<Packed>(unit.quants, L::kNumRuns, unpacked);
+        unit.quants = unpacked;
+        SuperTiles<L, UnpackedQuants<Packed>>(pass, unit);
+        continue;
+      }
     }
+    SuperTiles<L, Packed>(pass, unit);
   }
 }
 

@@ -143,7 +143,6 @@ TAHMIN_INLINE void BlockTiles(const GroupPass& pass, BlockRun& run) {
 template <typename Packed, bool kHasMin>
 void BlockGroup(const GroupPass& pass, int32_t zero_point) {
   constexpr int kUnitHalves = (kHasMin ? 2 : 1) * kHalvesBytes;
-  alignas(kLineBytes) uint8_t unpacked[kRunUnits * kUnpackedBytes];
   ClearOut(pass);
   const int32_t block_shift = __builtin_ctz(static_cast<unsigned>(pass.block));
   const uint8_t* ahead = pass.group + pass.halves_bytes + kPrefetchBytes;
@@ -156,13 +155,16 @@ void BlockGroup(const GroupPass& pass, int32_t zero_point) {
                  static_cast<int32_t>(num_units - u < kRunUnits ? num_units - u : kRunUnits),
                  block_shift,
                  zero_point};
-    if (Packed::kPlaneBits > 0 && pass.num_rows >= kUnpackedRows) {
-      UnpackQuants<Packed>(run.quants, run.num_units, unpacked);
-      run.quants = unpacked;
-      BlockTiles<UnpackedQuants<Packed>, kHasMin>(pass, run);
-    } else {
-      BlockTiles<Packed, kHasMin>(pass, run);
+    if constexpr (Packed::kPlaneBits > 0) {
+      if (pass.num_rows >= kUnpackedRows) {
+        alignas(kLineBytes) uint8_t unpacked[kRunUnits * kUnpackedBytes];
+        UnpackQuants<Packed>(run.quants, run.num_units, unpacked);
+        run.quants = unpacked;
+        BlockTiles<UnpackedQuants<Packed>, kHasMin>(pass, run);
+        continue;
+      }
     }
+    BlockTiles<Packed, kHasMin>(pass, run);
   }
 }
 
