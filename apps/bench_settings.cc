@@ -25,8 +25,8 @@ void BenchFlags::AddTo(CLI::App& app_command) {
                          "model), suffix, lookup, recycling");
   app_command
       .add_option("--draft-max", draft_max,
-                  "K where --drafters does not say it; auto takes up to 24 unless it is auto@K")
-      ->capture_default_str()
+                  "K where --drafters does not say it; auto takes up to 24 unless it is auto@K. "
+                  "Default: as much as pays")
       ->check(CLI::Range(1, 256));
   app_command.add_option("--rounds", rounds, "rounds of each prompt")
       ->capture_default_str()
@@ -93,7 +93,8 @@ absl::StatusOr<std::vector<BenchSetting>> MakeBenchSettings(const BenchFlags& fl
     TAHMIN_ASSIGN_OR_RETURN(setting.draft, draft.Resolve(flags.model.engine, "--drafters"));
     const bool is_repeated = std::any_of(settings.begin(), settings.end(), [&](const auto& other) {
       return other.draft.drafter == setting.draft.drafter &&
-             other.draft.draft_max == setting.draft.draft_max;
+             other.draft.draft_max == setting.draft.draft_max &&
+             other.draft.is_adaptive == setting.draft.is_adaptive;
     });
     if (is_repeated) return UsageError(fmt::format("--drafters: '{}' is there twice", item));
     settings.push_back(std::move(setting));

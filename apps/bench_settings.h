@@ -1,6 +1,7 @@
 // The flags of `tahmin bench` and the drafters that they ask for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct BenchFlags {
   ModelFlags model;
   ChatFlags chat;
   std::string prompts_path, drafters, groups, report_path, accept = "keyed";
-  int32_t rounds = 3, per_group = 0, limit = 0, draft_max = 4, max_tokens = 128;
+  int32_t rounds = 3, per_group = 0, limit = 0, max_tokens = 128;
+  std::optional<int32_t> draft_max;  // unset: as much as pays
   float temperature = 0.0f;
   bool use_json = false;
 

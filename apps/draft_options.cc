@@ -21,8 +21,9 @@ std::string DrafterSummaries() {
   return text;
 }
 
-// Most nodes of a tree under auto: a long copied passage is verified in few passes.
-constexpr int32_t kAutoDraftMax = 24;
+// Most nodes of a tree where as many are drafted as pay: a long copied passage is verified in few
+// passes.
+constexpr int32_t kAdaptiveDraftMax = 24;
 
 AvailableFiles FilesOf(const EngineOptions& engine) {
   return {.has_draft_model = !engine.draft_model_path.empty(),
@@ -30,7 +31,7 @@ AvailableFiles FilesOf(const EngineOptions& engine) {
 }
 
 int32_t DefaultDraftMax(const std::vector<const DrafterRow*>& rows, const DraftOptions& options) {
-  if (options.drafter == kAuto) return kAutoDraftMax;
+  if (options.is_adaptive) return kAdaptiveDraftMax;
   int32_t most = DraftOptions().draft_max;
   for (const DrafterRow* row : rows) {
     if (row->default_draft_max != nullptr) most = std::max(most, row->default_draft_max(options));
@@ -55,8 +56,8 @@ void DraftFlags::AddTo(CLI::App& command) {
   command
       .add_option(
           "--draft-max", draft_max,
-          "most draft tokens a step (K). Default: 4; lookahead: all of its window; auto: 24, "
-          "less where less pays")
+          "draft tokens a step (K); auto: at most. Default: as many as pay; lookahead: all of its "
+          "window; with --accept rejection 4")
       ->check(CLI::Range(1, 256));
   command
       .add_option("--draft-width", draft.draft_width,
@@ -111,6 +112,8 @@ absl::StatusOr<DraftOptions> DraftFlags::Resolve(const EngineOptions& engine,
   const auto rows = ParseDrafterList(options.drafter, FilesOf(engine));
   if (!rows.ok())
     return UsageError(fmt::format("{}: {}", flag, std::string(rows.status().message())));
+  options.is_adaptive = options.drafter == kAuto ||
+                        (!draft_max && accept != "rejection" && CanAdapt(*rows));
   options.draft_max = draft_max.value_or(DefaultDraftMax(*rows, options));
   for (const DrafterRow* row : *rows) {
     if (row->is_test_only) return UsageError(fmt::format("{}: {} is for tests", flag, row->name));

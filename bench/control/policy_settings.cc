@@ -25,9 +25,10 @@ int32_t DefaultDraftMax(const PolicySetting& setting) {
 absl::StatusOr<PolicySetting> ParseSetting(std::string_view item, bool has_draft_model) {
   const size_t at = std::min(item.find('@'), item.size());
   const std::string_view names = item.substr(0, at);
-  PolicySetting setting{.name = std::string(item), .is_adaptive = names == kAuto};
+  PolicySetting setting{.name = std::string(item)};
   TAHMIN_ASSIGN_OR_RETURN(setting.rows,
                           ParseDrafterList(names, {.has_draft_model = has_draft_model}));
+  setting.is_adaptive = names == kAuto || (at == item.size() && CanAdapt(setting.rows));
   for (const DrafterRow* row : setting.rows) {
     if (!row->is_test_only) continue;
     return absl::InvalidArgumentError(fmt::format("'{}' is a drafter for tests", row->name));

@@ -43,7 +43,8 @@ struct DraftOptions {
   // A row of draft/registry.cc, several of them joined by '+' ("draft+suffix": one merged tree), or
   // "auto": those that are made for it and whose files are loaded, as much of each as pays.
   std::string drafter = "none";
-  int32_t draft_max = 4;         // most draft tokens a step (K)
+  int32_t draft_max = 4;         // draft tokens a step (K), as far as the drafters have guesses
+  bool is_adaptive = false;      // as many as pay, K at most; "auto" always is. Keyed draws only
   int32_t draft_width = 0;       // most children of a node; 1: chains; 0: as suits the drafter
   int32_t lookup_min_ngram = 2;  // `lookup`: shortest and longest n-gram that is searched
   int32_t lookup_max_ngram = 8;

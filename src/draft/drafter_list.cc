@@ -66,4 +66,10 @@ absl::StatusOr<Rows> ParseDrafterList(std::string_view list, const AvailableFile
   return rows;
 }
 
+bool CanAdapt(const Rows& rows) {
+  return std::none_of(rows.begin(), rows.end(), [](const DrafterRow* row) {
+    return row->name == "none" || row->default_draft_max != nullptr;
+  });
+}
+
 }  // namespace tahmin

@@ -23,4 +23,8 @@ struct AvailableFiles {
 absl::StatusOr<std::vector<const DrafterRow*>> ParseDrafterList(std::string_view list,
                                                                 const AvailableFiles& files);
 
+// Whether how much these draft can be left to the controller of "auto": not where one of them says
+// itself how much it needs (lookahead: its window), nor where nothing is drafted.
+bool CanAdapt(const std::vector<const DrafterRow*>& rows);
+
 }  // namespace tahmin

@@ -43,6 +43,19 @@ TEST(DrafterList, AutoTakesWhatTheFilesAllow) {
   EXPECT_THAT(Names("auto", kAllFiles), ElementsAre("suffix", "rest", "recycling", "draft"));
 }
 
+TEST(DrafterList, AdaptsUnlessADrafterSaysHowMuchItNeeds) {
+  const auto can_adapt = [](std::string_view list) {
+    const auto rows = ParseDrafterList(list, kAllFiles);
+    return rows.ok() && CanAdapt(*rows);
+  };
+  for (const char* list : {"auto", "draft", "lookup", "suffix+draft"}) {
+    EXPECT_TRUE(can_adapt(list)) << list;
+  }
+  for (const char* list : {"none", "lookahead", "lookahead+suffix"}) {
+    EXPECT_FALSE(can_adapt(list)) << list;
+  }
+}
+
 TEST(DrafterList, WhatIsWrongIsNamed) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   const std::string unknown = Error("nonesuch", kAllFiles, invalid);

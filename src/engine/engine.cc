@@ -146,7 +146,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
         state.draft_model,
         LoadModel(state.draft_file, "draft", loading.approximation, progress, *state.pool));
   }
-  TAHMIN_RETURN_IF_ERROR(state.PrepareAuto());
+  TAHMIN_RETURN_IF_ERROR(state.PrepareAdaptive());
   return engine;
 }
 
@@ -183,7 +183,8 @@ void Engine::SetNumThreads(int32_t num_threads) {
   if (resolved == state_->pool->num_threads()) return;
   // Scratch and drafter hold buffers per thread of the old pool.
   state_->in_use.Clear();
-  state_->adaptive.reset();  // the costs of a step are those of the old pool
+  state_->adaptive.clear();  // the costs of a step are those of the old pool
+  state_->step_costs.reset();
   state_->scratch.reset();
   state_->pool = std::make_unique<ThreadPool>(resolved);
 }

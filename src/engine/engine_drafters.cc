@@ -11,7 +11,6 @@
 #include "draft/drafter_list.h"
 #include "engine/drafter_needs.h"
 #include "engine/engine_state.h"
-#include "engine/step_costs.h"
 #include "kernels/isa.h"
 
 namespace tahmin {
@@ -40,7 +39,11 @@ std::string ProcessorName() {
   return "";
 }
 
+constexpr size_t kMostAdaptive = 8;  // controllers that are kept
+
 }  // namespace
+
+bool IsAdaptive(const DraftOptions& draft) { return draft.is_adaptive || draft.drafter == kAuto; }
 
 absl::Status Engine::State::LoadStores() {
   if (!options.datastore_path.empty()) {
@@ -79,9 +82,20 @@ absl::Status Engine::State::EnsureDrafters(const GenerationRequest& request,
       const std::vector<const DrafterRow*> rows,
       ParseDrafterList(wanted.drafter, {.has_draft_model = draft_model != nullptr,
                                         .has_datastore = datastore != nullptr}));
-  if (rows.size() > 1 && request.options.acceptance == AcceptanceRuleKind::kRejection) {
+  if (request.options.acceptance == AcceptanceRuleKind::kRejection) {
+    if (rows.size() > 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("the rejection rule takes one drafter; found '{}'", wanted.drafter));
+    }
+    if (IsAdaptive(wanted)) {
+      return absl::InvalidArgumentError(
+          "with the rejection rule the text depends on how much is drafted, so the clock must not "
+          "decide it: is_adaptive is set");
+    }
+  }
+  if (IsAdaptive(wanted) && !CanAdapt(rows)) {
     return absl::InvalidArgumentError(
-        fmt::format("the rejection rule takes one drafter; found '{}'", wanted.drafter));
+        fmt::format("'{}' cannot adapt how much it drafts", wanted.drafter));
   }
   // A cold request gets cold drafters, so that their time is honestly measured.
   const bool can_go_on = request.reuse_cache && !in_use.drafters.empty() &&
@@ -113,10 +127,10 @@ absl::Status Engine::State::EnsureDrafters(const GenerationRequest& request,
       made.drafters.push_back(std::move(drafter));
     }
     in_use = std::move(made);
-    if (adaptive != nullptr) adaptive->DraftersAreNew();
+    for (const AdaptiveInUse& each : adaptive) each.controller->DraftersAreNew();
   }
   in_use.fixed.reset();
-  if (wanted.drafter == kAuto) return EnsureAdaptive(rows, wanted);
+  if (IsAdaptive(wanted)) return EnsureAdaptive(rows, wanted);
   std::vector<int32_t> widths;
   for (const DrafterRow* row : rows) widths.push_back(WidthOf(*row, wanted));
   in_use.fixed = MakeFixedController(wanted.draft_max, std::move(widths));
@@ -124,45 +138,63 @@ absl::Status Engine::State::EnsureDrafters(const GenerationRequest& request,
 }
 
 Controller* Engine::State::ControllerInUse() const {
-  return in_use.fixed != nullptr ? in_use.fixed.get() : adaptive.get();
+  return in_use.fixed != nullptr ? in_use.fixed.get() : adaptive.front().controller.get();
 }
 
 absl::Status Engine::State::EnsureAdaptive(const std::vector<const DrafterRow*>& rows,
                                            const DraftOptions& draft) {
-  if (adaptive != nullptr && adaptive_rows == rows && adaptive_draft_max == draft.draft_max &&
-      adaptive_draft_width == draft.draft_width) {
+  const auto found = std::find_if(adaptive.begin(), adaptive.end(), [&](const auto& each) {
+    return each.IsFor(rows, draft);
+  });
+  if (found != adaptive.end()) {
+    if (found != adaptive.begin()) {
+      found->controller->DraftersAreNew();  // what they have read since, it was not told
+      std::rotate(adaptive.begin(), found, found + 1);
+    }
     return absl::OkStatus();
   }
-  absl::StatusOr<StepCosts> costs = absl::NotFoundError("no file");
-  if (adaptive != nullptr) {
-    costs = StepCosts{.verify = adaptive->VerifyCosts(), .draft_pass_ms = adaptive->PassMs()};
-  } else if (!options.step_costs_path.empty()) {
-    costs = ReadStepCosts(options.step_costs_path, StepCostsKey());
+  LearnStepCosts();
+  if (!step_costs && !options.step_costs_path.empty()) {
+    absl::StatusOr<StepCosts> kept = ReadStepCosts(options.step_costs_path, StepCostsKey());
+    if (kept.ok()) step_costs = *std::move(kept);
   }
-  if (!costs.ok()) {
-    TAHMIN_ASSIGN_OR_RETURN(costs,
+  if (!step_costs) {
+    TAHMIN_ASSIGN_OR_RETURN(step_costs,
                             MeasureStepCosts(*model, draft_model.get(), options.kv_type, *pool));
   }
   AdaptiveOptions wanted{
-      .drafters = {}, .verify_cost = costs->verify, .max_tokens = draft.draft_max};
+      .drafters = {}, .verify_cost = step_costs->verify, .max_tokens = draft.draft_max};
   for (const DrafterRow* row : rows) {
     wanted.drafters.push_back({.width = WidthOf(*row, draft),
                                .costs_per_token = row->needs_draft_model,
-                               .pass_ms = row->needs_draft_model ? costs->draft_pass_ms : 0});
+                               .pass_ms = row->needs_draft_model ? step_costs->draft_pass_ms : 0});
   }
-  adaptive = MakeAdaptiveController(wanted);
-  adaptive_rows = rows;
-  adaptive_draft_max = draft.draft_max;
-  adaptive_draft_width = draft.draft_width;
+  if (adaptive.size() == kMostAdaptive) adaptive.pop_back();
+  adaptive.insert(adaptive.begin(), {.controller = MakeAdaptiveController(wanted),
+                                     .rows = rows,
+                                     .draft_max = draft.draft_max,
+                                     .draft_width = draft.draft_width});
   return absl::OkStatus();
 }
 
-absl::Status Engine::State::PrepareAuto() {
-  if (options.draft.drafter != kAuto) return absl::OkStatus();
-  TAHMIN_ASSIGN_OR_RETURN(const std::vector<const DrafterRow*> rows,
-                          ParseDrafterList(kAuto, {.has_draft_model = draft_model != nullptr,
-                                                   .has_datastore = datastore != nullptr}));
+absl::Status Engine::State::PrepareAdaptive() {
+  if (!IsAdaptive(options.draft)) return absl::OkStatus();
+  TAHMIN_ASSIGN_OR_RETURN(
+      const std::vector<const DrafterRow*> rows,
+      ParseDrafterList(options.draft.drafter, {.has_draft_model = draft_model != nullptr,
+                                               .has_datastore = datastore != nullptr}));
   return EnsureAdaptive(rows, options.draft);
+}
+
+void Engine::State::LearnStepCosts() {
+  if (adaptive.empty()) return;
+  step_costs->verify = adaptive.front().controller->VerifyCosts();
+  for (const AdaptiveInUse& each : adaptive) {
+    const double pass_ms = each.controller->PassMs();  // 0 with drafters that cost nothing
+    if (pass_ms == 0) continue;
+    step_costs->draft_pass_ms = pass_ms;
+    break;
+  }
 }
 
 std::string Engine::State::StepCostsKey() const {
@@ -174,10 +206,10 @@ std::string Engine::State::StepCostsKey() const {
                      kernels::IsaName(kernels::ActiveIsa()), pool->num_threads(), ProcessorName());
 }
 
-absl::Status Engine::State::SaveStepCosts() const {
-  if (adaptive == nullptr || options.step_costs_path.empty()) return absl::OkStatus();
-  return WriteStepCosts(options.step_costs_path, StepCostsKey(),
-                        {.verify = adaptive->VerifyCosts(), .draft_pass_ms = adaptive->PassMs()});
+absl::Status Engine::State::SaveStepCosts() {
+  if (adaptive.empty() || options.step_costs_path.empty()) return absl::OkStatus();
+  LearnStepCosts();
+  return WriteStepCosts(options.step_costs_path, StepCostsKey(), *step_costs);
 }
 
 }  // namespace tahmin

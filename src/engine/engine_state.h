@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "draft/drafter.h"
 #include "draft/registry.h"
 #include "draft/suffix_store.h"
+#include "engine/step_costs.h"
 #include "gguf/gguf_file.h"
 #include "kv/kv_cache.h"
 #include "model/model.h"
@@ -23,12 +25,27 @@ namespace tahmin {
 struct DraftersInUse {
   std::vector<const DrafterRow*> rows;
   std::vector<std::unique_ptr<Drafter>> drafters;
-  std::unique_ptr<Controller> fixed;  // null under "auto"
+  std::unique_ptr<Controller> fixed;  // null where as much is drafted as pays
   DraftOptions options;
   std::vector<int32_t> script;
 
   void Clear() { *this = {}; }
 };
+
+// A controller that adapts, and what it was made for. What it learns serves later requests.
+struct AdaptiveInUse {
+  std::unique_ptr<AdaptiveController> controller;
+  std::vector<const DrafterRow*> rows;
+  int32_t draft_max = 0, draft_width = 0;
+
+  bool IsFor(const std::vector<const DrafterRow*>& wanted_rows, const DraftOptions& wanted) const {
+    return rows == wanted_rows && draft_max == wanted.draft_max &&
+           draft_width == wanted.draft_width;
+  }
+};
+
+// Whether the controller of "auto" decides how much is drafted.
+bool IsAdaptive(const DraftOptions& draft);
 
 struct Engine::State {
   EngineOptions options;
@@ -53,9 +70,8 @@ struct Engine::State {
 
   std::vector<int32_t> cached_tokens;  // those whose keys and values the cache holds
   DraftersInUse in_use;
-  std::unique_ptr<AdaptiveController> adaptive;  // of "auto": what it learns serves later requests
-  std::vector<const DrafterRow*> adaptive_rows;  // that it was made for
-  int32_t adaptive_draft_max = 0, adaptive_draft_width = 0;
+  std::vector<AdaptiveInUse> adaptive;   // a few, the last used first
+  std::optional<StepCosts> step_costs;  // known when the last of them was made
 
   // Of the draft model; never more than the target's.
   int64_t DraftContextTokens() const;
@@ -66,14 +82,17 @@ struct Engine::State {
   // Sets in_use, and the controller, to what serves the request. `sampling` is the effective one.
   absl::Status EnsureDrafters(const GenerationRequest& request, const SamplingOptions& sampling);
   Controller* ControllerInUse() const;
-  // Of "auto", for these rows; measures the costs of a step, or reads them, when it is made.
+  // Brings the controller for these rows to the front of `adaptive`. The first one measures the
+  // costs of a step, or reads them.
   absl::Status EnsureAdaptive(const std::vector<const DrafterRow*>& rows,
                               const DraftOptions& draft);
-  // The same at load, so that the first request does not wait for it, where "auto" is announced.
-  absl::Status PrepareAuto();
+  // The same at load, so that the first request does not wait, where the options say which.
+  absl::Status PrepareAdaptive();
+  // What is known of a step's costs by now goes into step_costs.
+  void LearnStepCosts();
   std::string StepCostsKey() const;
-  // What the controller has learnt goes to options.step_costs_path, if there is one.
-  absl::Status SaveStepCosts() const;
+  // And to options.step_costs_path, if there is one.
+  absl::Status SaveStepCosts();
 };
 
 // Draft tokens a step that any request may ask for.

@@ -132,6 +132,49 @@ TEST_F(EngineTest, DrafterListsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(Refusal(request), HasSubstr("one drafter"));
 }
 
+TEST_F(EngineTest, DraftersThatCannotAdaptAreRefusedByName) {
+  GenerationRequest request = Request();
+  request.draft.is_adaptive = true;
+  for (const char* drafter : {"none", "lookahead"}) {
+    request.draft.drafter = drafter;
+    EXPECT_THAT(Refusal(request), HasSubstr(drafter));
+  }
+  request.draft.drafter = "lookup";
+  EXPECT_TRUE(engine_->Generate(request).ok());
+  request.options.acceptance = AcceptanceRuleKind::kRejection;
+  EXPECT_THAT(Refusal(request), HasSubstr("is_adaptive"));
+}
+
+// Each list of drafters has a controller of its own, and what one learns of a draft pass is not
+// lost where the next has no draft model.
+TEST_F(EngineTest, ControllersOfSeveralListsShareTheCostsOfAStep) {
+  const std::string path = testing::TempDir() + "/shared_step_costs.json";
+  std::remove(path.c_str());
+  EngineOptions options;
+  options.model_path = target_path_;
+  options.draft_model_path = target_path_;
+  options.context_tokens = 64;
+  options.num_threads = 1;
+  options.step_costs_path = path;
+  auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  GenerationRequest request = Request();
+  request.draft.is_adaptive = true;
+  for (int32_t draft_max = 1; draft_max <= 12; ++draft_max) {  // more than are kept
+    for (const char* drafter : {"draft", "suffix", "lookup+suffix"}) {
+      request.draft.drafter = drafter;
+      request.draft.draft_max = draft_max;
+      const auto result = (*engine)->Generate(request);
+      ASSERT_TRUE(result.ok()) << drafter << ": " << result.status();
+    }
+  }
+  (*engine).reset();
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(text, testing::ContainsRegex("draft_pass_ms\": *[0-9.e-]*[1-9]"));
+  std::remove(path.c_str());
+}
+
 // A step's costs go to the file when the engine ends, and the next engine starts from them.
 TEST_F(EngineTest, StepCostsAreKeptForTheNextEngine) {
   const std::string path = testing::TempDir() + "/step_costs.json";

@@ -203,10 +203,11 @@ absl::StatusOr<GenerationResult> Engine::Generate(const GenerationRequest& reque
   sequence.controller = state.ControllerInUse();
   std::optional<TraceRecorder> recorder;
   if (request.controller_trace != nullptr) {
-    if (request.draft.drafter != kAuto) {
-      return absl::InvalidArgumentError("controller_trace: only the controller of 'auto' has one");
+    if (!IsAdaptive(request.draft)) {
+      return absl::InvalidArgumentError("controller_trace: only a controller that adapts has one");
     }
-    sequence.controller = &recorder.emplace(*state.adaptive, request.controller_trace);
+    sequence.controller =
+        &recorder.emplace(*state.adaptive.front().controller, request.controller_trace);
   }
   bool uses_draft_model = false;
   for (size_t i = 0; i < state.in_use.rows.size(); ++i) {

@@ -140,7 +140,7 @@ def check_context():
     # B24: past its context the draft model is silent, and that is said.
     arguments = ("-md", MODEL, "-c", 200, "-n", -1, "--ignore-eos", "--temp", 0)
     plain = json.loads(run("-p", "hello", *arguments, "--spec", "none", "--json").stdout)
-    arguments += ("--spec", "draft")
+    arguments += ("--spec", "draft", "--draft-max", 4)
     result = run("-p", "hello", *arguments, "-cd", 40, "--json")
     short, full = json.loads(result.stdout), run("-p", "hello", *arguments, "--json")
     check(short["ids"] == plain["ids"] == json.loads(full.stdout)["ids"], "a short draft context changes the text")
@@ -149,7 +149,7 @@ def check_context():
     check(short["stats"]["draft_context_full_steps"] > 100 and short["stats"]["drafted"] > 0, f"stats: {short['stats']}")
     check(json.loads(full.stdout)["stats"]["draft_context_full_steps"] == 0, "a roomy draft context counts as full")
     result = call("chat", "-m", MODEL, "-md", MODEL, "-c", 400, "-n", 60, "--ignore-eos", "--temp", 0, "-cd", 40, "--spec", "draft",
-                  stdin=b"hello\nhello\n")
+                  "--draft-max", 4, stdin=b"hello\nhello\n")
     check(result.stderr.count(note) == 1, f"chat says it once: {result.stderr}")
     error = expect(0, "", *asked, "-md", DRAFT, "-c", 4096, "-cd", 600).stderr
     check(b"warning: --ctx-size-draft 600 is more than the 512 tokens" in error, f"-cd 600: {error}")

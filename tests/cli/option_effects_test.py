@@ -18,10 +18,10 @@ PROMPT = ("-p", "hello hello hello")
 BASE = ("--seed", 3, "-n", 24, "-c", 128)
 SAMPLED = (*BASE, "--temp", 1.5)
 # Text of three letters: much of it has been there before.
-COLORED = (*BASE, "-md", MODEL, "--spec", "draft")  # the model drafts for itself: all is accepted
-LOOKUP = (*BASE, "--spec", "lookup", "--logit-bias", "101=40", "--logit-bias", "102=40", "--logit-bias", "103=40")
-LOOKAHEAD = (*LOOKUP[:-8], "--spec", "lookahead", *LOOKUP[-6:])
-DRAFTED = (*SAMPLED, "-md", DRAFT, "--spec", "draft")
+COLORED = (*BASE, "-md", MODEL, "--spec", "draft", "--draft-max", 4)  # the model drafts for itself: all is accepted
+LOOKUP = (*BASE, "--draft-max", 4, "--spec", "lookup", "--logit-bias", "101=40", "--logit-bias", "102=40", "--logit-bias", "103=40")
+LOOKAHEAD = (*BASE, "--spec", "lookahead", *LOOKUP[-6:])
+DRAFTED = (*SAMPLED, "-md", DRAFT, "--spec", "draft", "--draft-max", 4)
 STORE = str(ROOT / "texts.store")
 failures = []
 
@@ -64,7 +64,7 @@ TABLE = {
     "--kv-type": (BASE, ("--kv-type", "f32"), "stderr"),
     "--prefill-chunk": (BASE, ("--prefill-chunk", 2), "stderr"),
     "--spec": (BASE, ("--spec", "lookup"), "drafter"),
-    "--draft-max": (DRAFTED, ("--draft-max", 1), "stats"),
+    "--draft-max": (LOOKAHEAD, ("--draft-max", 1), "stats"),
     "--draft-width": ((*BASE, "--spec", "recycling", "--draft-max", 6), ("--draft-width", 1), "stats"),
     "--lookahead-window": (LOOKAHEAD, ("--lookahead-window", 2), "stats"),
     "--lookahead-ngram": (LOOKAHEAD, ("--lookahead-ngram", 2), "stats"),

@@ -49,6 +49,10 @@ TEST_P(DrafterGrid, IdsEqualPlainAtEveryDraftLengthB01) {
     const GenerationResult plain = PlainRun(setting.kv_type, sampling);
     ASSERT_FALSE(plain.tokens.empty());
     ExpectSameOutput(plain, Generate(*engine, sampling));
+    for (const char* drafter : {"draft", "lookup", "draft+suffix", "junk"}) {
+      SCOPED_TRACE(std::string(drafter) + ", as much as pays");
+      ExpectSameOutput(plain, Generate(*engine, WithAdaptive(sampling, drafter)));
+    }
     for (int32_t draft_max : kDraftLengths) {
       for (const char* drafter : kAllDrafters) {
         SCOPED_TRACE(std::string(drafter) + " K=" + std::to_string(draft_max));

@@ -115,6 +115,11 @@ GenerationRequest WithDrafter(GenerationRequest request, const std::string& draf
   return request;
 }
 
+GenerationRequest WithAdaptive(GenerationRequest request, const std::string& drafter) {
+  request.draft.is_adaptive = true;
+  return WithDrafter(std::move(request), drafter, 24);
+}
+
 GenerationRequest WithReplay(GenerationRequest request, const std::vector<int32_t>& output,
                              int32_t draft_max) {
   request.script_tokens = request.prompt_tokens;

@@ -46,6 +46,8 @@ std::vector<int32_t> TinyPrompt(int32_t num_tokens, uint32_t salt = 0);
 GenerationRequest TinyRequest(std::vector<int32_t> prompt);
 GenerationRequest WithDrafter(GenerationRequest request, const std::string& drafter,
                               int32_t draft_max);
+// As much of it as pays, 24 nodes at most.
+GenerationRequest WithAdaptive(GenerationRequest request, const std::string& drafter);
 // Replays `output` behind the request's prompt.
 GenerationRequest WithReplay(GenerationRequest request, const std::vector<int32_t>& output,
                              int32_t draft_max);
