@@ -43,19 +43,21 @@ nlohmann::json CurveToJson(const CostCurve& curve, const Engine& engine, int64_t
     most_rows = point.rows;
     extra_rows_fraction = point.extra_rows_fraction;
   }
-  return {{"curve", points},
-          {"context", context},
-          {"rounds", curve.rounds},
-          {"threads", engine.num_threads()},
-          {"weight_bytes", weights.gguf_bytes},
-          {"packed_bytes", weights.packed_bytes},
-          {"macs_per_row", weights.macs_per_row},
-          {"extra_rows_fraction", extra_rows_fraction},
-          {"streaming_bytes_per_second", curve.streaming_bytes_per_second},
-          {"streaming_prefetch_distance", curve.streaming_prefetch_distance},
-          {"int8_macs_per_second", curve.int8_macs_per_second},
-          {"fp32_macs_per_second", curve.fp32_macs_per_second},
-          {"activation_formats", engine.model().DescribeActivationFormats()}};
+  nlohmann::json object = {{"curve", points},
+                           {"context", context},
+                           {"rounds", curve.rounds},
+                           {"threads", engine.num_threads()},
+                           {"weight_bytes", weights.gguf_bytes},
+                           {"packed_bytes", weights.packed_bytes},
+                           {"macs_per_row", weights.macs_per_row},
+                           {"extra_rows_fraction", extra_rows_fraction},
+                           {"streaming_bytes_per_second", curve.streaming_bytes_per_second},
+                           {"streaming_prefetch_distance", curve.streaming_prefetch_distance},
+                           {"int8_macs_per_second", curve.int8_macs_per_second},
+                           {"fp32_macs_per_second", curve.fp32_macs_per_second},
+                           {"activation_formats", engine.model().DescribeActivationFormats()}};
+  if (curve.draft_ms > 0) object["draft_ms"] = curve.draft_ms;
+  return object;
 }
 
 void PrintCurve(const nlohmann::json& object) {
@@ -81,6 +83,10 @@ void PrintCurve(const nlohmann::json& object) {
   fmt::print("residual rows {:.1f} % of the rows; {}\n",
              100.0 * object["extra_rows_fraction"].get<double>(),
              object["activation_formats"].get<std::string>());
+  if (object.contains("draft_ms")) {
+    fmt::print("draft model: one row {:.2f} ms, {:.3f} of the first pass\n",
+               object["draft_ms"].get<double>(), object["draft_ms"].get<double>() / plain_ms);
+  }
   PrintStages(object["curve"]);
 }
 

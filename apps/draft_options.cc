@@ -112,8 +112,8 @@ absl::StatusOr<DraftOptions> DraftFlags::Resolve(const EngineOptions& engine,
   const auto rows = ParseDrafterList(options.drafter, FilesOf(engine));
   if (!rows.ok())
     return UsageError(fmt::format("{}: {}", flag, std::string(rows.status().message())));
-  options.is_adaptive = options.drafter == kAuto ||
-                        (!draft_max && accept != "rejection" && CanAdapt(*rows));
+  options.is_adaptive =
+      options.drafter == kAuto || (!draft_max && accept != "rejection" && CanAdapt(*rows));
   options.draft_max = draft_max.value_or(DefaultDraftMax(*rows, options));
   for (const DrafterRow* row : *rows) {
     if (row->is_test_only) return UsageError(fmt::format("{}: {} is for tests", flag, row->name));

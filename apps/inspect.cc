@@ -29,11 +29,12 @@ constexpr char kInspectExamples[] = R"(Examples:
   tahmin inspect -m model.gguf --curve 1,2,4,8,16 --context 256 --json > curve.json
 
 --curve measures T(n): one full Forward pass of n consecutive tokens of real text after --context committed ones, logits
-for every row, in rounds interleaved with the machine's own limits; medians. --json prints one object: file,
+for every row, in rounds interleaved with the machine's own limits; medians. With -md one row of the draft model, as it is
+loaded to draft, is measured in the same rounds. --json prints one object: file,
 version, metadata, tensors, memory_plan, isa, supported_isas, and with --curve: threads, curve [{rows, ms,
 attention_ms, stage_ms (all stages of a pass), min_ms, max_ms}], context, rounds, weight_bytes (GGUF bytes of the tensors that a one-row pass reads),
 packed_bytes, macs_per_row, extra_rows_fraction (residual rows of the largest pass over its rows),
-streaming_bytes_per_second (at streaming_prefetch_distance), int8_macs_per_second, fp32_macs_per_second, activation_formats.)";
+streaming_bytes_per_second (at streaming_prefetch_distance), int8_macs_per_second, fp32_macs_per_second, activation_formats; with -md draft_ms.)";
 
 struct InspectFlags {
   const CLI::App* command = nullptr;
@@ -66,12 +67,13 @@ absl::StatusOr<CostCurveOptions> MakeCurveOptions(const InspectFlags& flags, KvT
   return options;
 }
 
-absl::StatusOr<nlohmann::json> MeasureCurve(const CostCurveOptions& curve_options,
-                                            EngineOptions options) {
-  options.draft_model_path.clear();
+absl::StatusOr<nlohmann::json> MeasureCurve(CostCurveOptions curve_options,
+                                            const EngineOptions& options) {
   TAHMIN_ASSIGN_OR_RETURN(const auto engine, LoadEngine(options, PlanOutput::kSilent));
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> text,
                           engine->tokenizer().Tokenize(std::string(CostCurveText()), {}));
+  curve_options.draft_model = engine->draft_model();
+  curve_options.draft_kv_type = options.draft_kv_type;
   TAHMIN_ASSIGN_OR_RETURN(const CostCurve curve,
                           MeasureCostCurve(engine->model(), text, curve_options, engine->pool(),
                                            [](int64_t done, int64_t total) {

@@ -14,6 +14,7 @@
 #include "kernels/isa.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/operations_reference.h"
+#include "step/kv_layout.h"
 
 namespace tahmin::kernels {
 namespace {
@@ -36,7 +37,7 @@ void BM_Attention(benchmark::State& state) {
   const int64_t context = state.range(3), num_rows = state.range(4);
   std::mt19937 generator(1);
   std::normal_distribution<float> normal;
-  const int64_t num_slots = context + num_rows;
+  const int64_t num_slots = PaddedSlots(context + num_rows);
   std::vector<uint16_t> keys(shape.num_kv_heads * num_slots * head_dim), values(keys.size());
   for (uint16_t& key : keys) key = FloatToHalf(normal(generator));
   for (uint16_t& value : values) value = FloatToHalf(normal(generator));

@@ -143,9 +143,8 @@ Controller* Engine::State::ControllerInUse() const {
 
 absl::Status Engine::State::EnsureAdaptive(const std::vector<const DrafterRow*>& rows,
                                            const DraftOptions& draft) {
-  const auto found = std::find_if(adaptive.begin(), adaptive.end(), [&](const auto& each) {
-    return each.IsFor(rows, draft);
-  });
+  const auto found = std::find_if(adaptive.begin(), adaptive.end(),
+                                  [&](const auto& each) { return each.IsFor(rows, draft); });
   if (found != adaptive.end()) {
     if (found != adaptive.begin()) {
       found->controller->DraftersAreNew();  // what they have read since, it was not told

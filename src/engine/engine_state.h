@@ -70,7 +70,7 @@ struct Engine::State {
 
   std::vector<int32_t> cached_tokens;  // those whose keys and values the cache holds
   DraftersInUse in_use;
-  std::vector<AdaptiveInUse> adaptive;   // a few, the last used first
+  std::vector<AdaptiveInUse> adaptive;  // a few, the last used first
   std::optional<StepCosts> step_costs;  // known when the last of them was made
 
   // Of the draft model; never more than the target's.

@@ -20,7 +20,7 @@ uint64_t KvBytes(const ModelConfig& config, KvType type, int64_t tokens) {
                       .num_kv_heads = config.num_kv_heads,
                       .head_dim = config.head_dim,
                       .type = type};
-  return shape.BytesPerToken() * static_cast<uint64_t>(tokens);
+  return shape.BytesOfSequence(tokens);
 }
 
 // Token texts, hash maps from text to id, and the merges, with the usual overhead of small strings.

@@ -1,10 +1,10 @@
 // Block-wise softmax attention (Milakov and Gimelshein, arXiv 1805.02867). A task takes a few rows
-// and the query heads that share one key/value head; each block of kAttentionBlock keys is
-// converted to float32 once (keys transposed, so that a lane is a key and no horizontal sum is
-// needed) and used by all its queries. For one query and one key the sum runs over the dimensions
-// in ascending order in one lane; for one output value it runs over the keys in ascending position
-// order in one lane. So no bit depends on how rows and heads are tiled, nor on the slots that keys
-// lie in.
+// and the query heads that share one key/value head; a block of kAttentionBlock keys lies
+// transposed in the cache, so that a lane is a key and no horizontal sum is needed. Keys and values
+// are converted to float32 as they are read. For one query and one key the sum runs over the
+// dimensions in ascending order in one lane; for one output value it runs over the keys in
+// ascending position order in one lane. So no bit depends on how rows and heads are tiled, nor on
+// the slots that keys lie in.
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -20,8 +20,8 @@
 #include "hwy/highway.h"
 #include "kernels/attention_tiles-inl.h"
 #include "kernels/half_vector-inl.h"
-#include "kernels/key_transpose-inl.h"
 #include "kernels/partial_vector-inl.h"
+#include "step/kv_layout.h"
 
 #ifndef TAHMIN_KERNELS_ATTENTION_ONCE_
 #define TAHMIN_KERNELS_ATTENTION_ONCE_
@@ -42,7 +42,7 @@ struct AttentionTask {
 
 // Scratch of one task; every part starts at a multiple of 16 floats.
 struct AttentionScratch {
-  float* keys;         // [head_dim, kAttentionBlock]
+  float* keys;         // [head_dim, kAttentionBlock], where they are converted or gathered
   float* values;       // [kAttentionBlock, row_stride]
   float* accumulated;  // [kMaxQueries, row_stride]
   float* maxima;       // [kMaxQueries]
@@ -59,35 +59,6 @@ struct VisibleRange {
 struct BlockQuery {
   int32_t query;
   int32_t first, last;
-};
-
-// Keys and values of the block that comes next, brought near in portions while this one is
-// computed: the order in which a block is read is one that hardware does not foresee. Into the
-// second-level cache: both blocks together would fill the first.
-class NextBlock {
- public:
-  NextBlock() = default;
-  // num_bytes of each, to be brought near in num_portions.
-  NextBlock(const void* keys, const void* values, int64_t num_bytes, int64_t num_portions)
-      : keys_(static_cast<const char*>(keys)),
-        values_(static_cast<const char*>(values)),
-        num_bytes_(num_bytes),
-        portion_((num_bytes / num_portions + 2 * kLineBytes - 1) / kLineBytes * kLineBytes) {}
-
-  void BringPortion() {
-    const int64_t end = std::min(done_ + portion_, num_bytes_);
-    for (; done_ < end; done_ += kLineBytes) {
-      __builtin_prefetch(keys_ + done_, 0, kSecondLevel);
-      __builtin_prefetch(values_ + done_, 0, kSecondLevel);
-    }
-  }
-
- private:
-  static constexpr int64_t kLineBytes = 64;
-  static constexpr int kSecondLevel = 2;
-  const char* keys_ = nullptr;
-  const char* values_ = nullptr;
-  int64_t num_bytes_ = 0, portion_ = 0, done_ = 0;
 };
 
 inline int64_t PaddedDim(int32_t head_dim) {
@@ -128,32 +99,72 @@ void LoadValues(const T* values, int32_t head_dim, const int64_t* slots, int32_t
   }
 }
 
-// Where the values of a block are: rows of the cache, or converted ones in scratch.
-struct ValueRows {
-  bool is_half = false;
-  const uint16_t* half[kAttentionBlock];
-  const float* single[kAttentionBlock];
+// Where the keys and values of a block are: in the cache, or converted in scratch.
+struct BlockPlaces {
+  int64_t keys_ahead = 0;  // see BringLine; 0 where they are in scratch
+  int64_t values_ahead = 0;
+  const uint16_t* half_keys = nullptr;  // [head_dim, kAttentionBlock]; null: single_keys
+  const float* single_keys = nullptr;
+  bool has_half_values = false;
+  const uint16_t* half_values[kAttentionBlock];
+  const float* single_values[kAttentionBlock];
 };
 
+HWY_INLINE float CacheValue(uint16_t bits) { return HalfToFloat(bits); }
+HWY_INLINE float CacheValue(float value) { return value; }
+
+// A whole block of keys to float32.
 template <typename T>
-void LoadBlock(const AttentionTask& task, const AttentionShape& shape, const int64_t* slots,
-               int32_t first, int32_t last, const AttentionScratch& scratch, ValueRows& rows) {
-  const KvRows& kv = task.rows[0].kv;
-  const int64_t head_offset = task.kv_head * kv.num_slots * shape.head_dim;
-  TransposeKeys(static_cast<const T*>(kv.keys) + head_offset, shape.head_dim, slots, first, last,
-                scratch.keys);
-  const T* values = static_cast<const T*>(kv.values) + head_offset;
-  // Whole vectors are read from the cache as they are used; rows that end inside one are not.
-  rows.is_half = std::is_same_v<T, uint16_t> && shape.head_dim % kLanes == 0;
+HWY_INLINE void ConvertKeys(const T* keys, int32_t head_dim, float* out) {
+  for (int32_t i = 0; i < head_dim * kBlock; i += static_cast<int32_t>(kLanes))
+    hn::StoreU(LoadCacheVector(keys + i), FloatTag(), out + i);
+}
+
+// Keys that do not all lie in the block of their positions: what does is taken whole, the rest one
+// by one. Lanes outside [first, last) hold anything: nobody reads their scores.
+template <typename T>
+void GatherKeys(const T* keys, int32_t head_dim, int64_t block_start, const int64_t* slots,
+                int32_t first, int32_t last, float* out) {
+  const auto is_in_place = [&](int32_t k) { return slots[k] == block_start + k; };
+  int32_t k = first;
+  if (is_in_place(k)) {
+    ConvertKeys(keys + KeyOffset(0, block_start, 0, head_dim), head_dim, out);
+    while (k < last && is_in_place(k)) ++k;
+  }
+  for (; k < last; ++k) {
+    const T* from = keys + KeyOffset(0, slots[k], 0, head_dim);
+    for (int32_t d = 0; d < head_dim; ++d) out[d * kBlock + k] = CacheValue(from[d * kBlock]);
+  }
+}
+
+template <typename T>
+HWY_INLINE void UseKeysInPlace(const T* keys, BlockPlaces& places) {
   if constexpr (std::is_same_v<T, uint16_t>) {
-    if (rows.is_half) {
-      for (int32_t k = first; k < last; ++k) rows.half[k] = values + slots[k] * shape.head_dim;
+    places.half_keys = keys;
+  } else {
+    places.single_keys = keys;
+  }
+}
+
+template <typename T>
+void PlaceValues(const AttentionTask& task, const AttentionShape& shape, const int64_t* slots,
+                 int32_t first, int32_t last, const AttentionScratch& scratch,
+                 BlockPlaces& places) {
+  const KvRows& kv = task.rows[0].kv;
+  const T* values =
+      static_cast<const T*>(kv.values) + ValueOffset(task.kv_head, 0, kv.num_slots, shape.head_dim);
+  // Whole vectors are read from the cache as they are used; rows that end inside one are not.
+  places.has_half_values = std::is_same_v<T, uint16_t> && shape.head_dim % kLanes == 0;
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    if (places.has_half_values) {
+      for (int32_t k = first; k < last; ++k)
+        places.half_values[k] = values + slots[k] * shape.head_dim;
       return;
     }
   }
   LoadValues(values, shape.head_dim, slots, first, last, scratch.values);
   for (int32_t k = first; k < last; ++k)
-    rows.single[k] = scratch.values + k * RowStride(shape.head_dim);
+    places.single_values[k] = scratch.values + k * RowStride(shape.head_dim);
 }
 
 // Neighbours in a list of queries that see the same keys: one register tile.
@@ -164,19 +175,20 @@ struct QueryTile {
   float* corrections;  // [count] what older sums are multiplied by
 };
 
-template <int32_t kQueries>
+template <int32_t kQueries, typename T>
 HWY_INLINE void ScoreUpTo(int32_t count, const float* const* queries, int32_t head_dim,
-                          const float* keys, float* scores) {
+                          const T* keys, int64_t ahead, float* scores) {
   if (count == kQueries) {
-    ScoreTile<kQueries>(queries, head_dim, keys, scores);
+    ScoreTile<kQueries>(queries, head_dim, keys, ahead, scores);
   } else if constexpr (kQueries > 1) {
-    ScoreUpTo<kQueries - 1>(count, queries, head_dim, keys, scores);
+    ScoreUpTo<kQueries - 1>(count, queries, head_dim, keys, ahead, scores);
   }
 }
 
-// The weights of a tile's keys, from the keys in scratch.
+// The weights of a tile's keys.
 HWY_INLINE void WeighKeys(const AttentionTask& task, const AttentionShape& shape,
-                          const QueryTile& tile, const AttentionScratch& scratch) {
+                          const QueryTile& tile, const BlockPlaces& places, int64_t ahead,
+                          const AttentionScratch& scratch) {
   const float* queries[kTile];
   for (int32_t i = 0; i < tile.count; ++i) {
     const int32_t query = tile.queries[i].query;
@@ -184,7 +196,11 @@ HWY_INLINE void WeighKeys(const AttentionTask& task, const AttentionShape& shape
     queries[i] =
         task.rows[query / task.num_heads].queries + static_cast<int64_t>(head) * shape.head_dim;
   }
-  ScoreUpTo<kTile>(tile.count, queries, shape.head_dim, scratch.keys, tile.weights);
+  if (places.half_keys != nullptr) {
+    ScoreUpTo<kTile>(tile.count, queries, shape.head_dim, places.half_keys, ahead, tile.weights);
+  } else {
+    ScoreUpTo<kTile>(tile.count, queries, shape.head_dim, places.single_keys, ahead, tile.weights);
+  }
   for (int32_t i = 0; i < tile.count; ++i) {
     const BlockQuery& entry = tile.queries[i];
     tile.corrections[i] =
@@ -196,53 +212,56 @@ HWY_INLINE void WeighKeys(const AttentionTask& task, const AttentionShape& shape
 // Values times weights of a tile of at most kQueries queries, for kWide vectors from dimension d.
 template <int32_t kQueries, int32_t kWide, typename T>
 HWY_INLINE void AddValues(const QueryTile& tile, int64_t d, int64_t row_stride,
-                          const T* const* value_rows, float* sums) {
+                          const T* const* value_rows, int64_t ahead, float* sums) {
   if (tile.count == kQueries) {
     float* accumulated[kQueries];
     for (int32_t i = 0; i < kQueries; ++i)
       accumulated[i] = sums + tile.queries[i].query * row_stride;
     ValueStrip<kQueries, kWide>(accumulated, d, tile.corrections, tile.weights, tile.queries->first,
-                                tile.queries->last, value_rows);
+                                tile.queries->last, value_rows, ahead);
   } else if constexpr (kQueries > 1) {
-    AddValues<kQueries - 1, kWide>(tile, d, row_stride, value_rows, sums);
+    AddValues<kQueries - 1, kWide>(tile, d, row_stride, value_rows, ahead, sums);
   }
 }
 
 // All tiles of at most kQueries queries, a strip of kWide vectors after the other: what a strip
-// reads of values and sums stays in the first-level cache for all tiles.
+// reads of values and sums stays in the first-level cache for all tiles. The first tile of each
+// strip brings the next block's.
 template <int32_t kQueries, int32_t kWide, typename T>
 HWY_NOINLINE void AddAllValues(std::span<const QueryTile> tiles, int32_t head_dim,
-                               const T* const* value_rows, float* sums, NextBlock& next) {
+                               const T* const* value_rows, int64_t ahead, float* sums) {
   const int64_t row_stride = RowStride(head_dim);
   constexpr int64_t kStep = static_cast<int64_t>(kLanes);
   int64_t d = 0;
   for (; d + kWide * kStep <= head_dim; d += kWide * kStep) {
     for (const QueryTile& tile : tiles) {
-      AddValues<kQueries, kWide>(tile, d, row_stride, value_rows, sums);
-      next.BringPortion();
+      const int64_t brought = &tile == tiles.data() ? ahead : 0;
+      AddValues<kQueries, kWide>(tile, d, row_stride, value_rows, brought, sums);
     }
   }
   for (; d < head_dim; d += kStep) {
-    for (const QueryTile& tile : tiles)
-      AddValues<kQueries, 1>(tile, d, row_stride, value_rows, sums);
+    for (const QueryTile& tile : tiles) {
+      const int64_t brought = &tile == tiles.data() ? ahead : 0;
+      AddValues<kQueries, 1>(tile, d, row_stride, value_rows, brought, sums);
+    }
   }
 }
 
 // As many sums as registers hold, in wide strips for few queries.
 template <typename T>
 void AddTiles(std::span<const QueryTile> tiles, int32_t head_dim, const T* const* value_rows,
-              float* sums, NextBlock& next) {
+              int64_t ahead, float* sums) {
   const int32_t alone = tiles.size() == 1 ? tiles[0].count : kTile;
-  if (alone == 1) return AddAllValues<1, 8>(tiles, head_dim, value_rows, sums, next);
+  if (alone == 1) return AddAllValues<1, 8>(tiles, head_dim, value_rows, ahead, sums);
   if (alone <= 3)
-    return AddAllValues<std::min(kTile, 3), 4>(tiles, head_dim, value_rows, sums, next);
-  AddAllValues<kTile, 2>(tiles, head_dim, value_rows, sums, next);
+    return AddAllValues<std::min(kTile, 3), 4>(tiles, head_dim, value_rows, ahead, sums);
+  AddAllValues<kTile, 2>(tiles, head_dim, value_rows, ahead, sums);
 }
 
 // All queries that read the block.
 void AttendBlock(const AttentionTask& task, const AttentionShape& shape,
                  std::span<const BlockQuery> list, const AttentionScratch& scratch,
-                 const ValueRows& values, NextBlock next) {
+                 const BlockPlaces& places) {
   HWY_ALIGN float weights[kMaxQueries * kBlock];
   float corrections[kMaxQueries];
   QueryTile tiles[kMaxQueries];
@@ -255,33 +274,17 @@ void AttendBlock(const AttentionTask& task, const AttentionShape& shape,
       ++count;
     }
     tiles[num_tiles] = {&list[begin], count, weights + begin * kBlock, corrections + begin};
-    WeighKeys(task, shape, tiles[num_tiles++], scratch);
-    next.BringPortion();
+    WeighKeys(task, shape, tiles[num_tiles], places, num_tiles == 0 ? places.keys_ahead : 0,
+              scratch);
+    ++num_tiles;
     begin += static_cast<size_t>(count);
   }
   const std::span<const QueryTile> all(tiles, num_tiles);
-  if (values.is_half) {
-    AddTiles(all, shape.head_dim, values.half, scratch.accumulated, next);
+  if (places.has_half_values) {
+    AddTiles(all, shape.head_dim, places.half_values, places.values_ahead, scratch.accumulated);
   } else {
-    AddTiles(all, shape.head_dim, values.single, scratch.accumulated, next);
+    AddTiles(all, shape.head_dim, places.single_values, 0, scratch.accumulated);
   }
-}
-
-// The block behind this one, as far as there are keys before `end`, in about as many portions as
-// num_queries make.
-template <typename T>
-NextBlock BlockBehind(const AttentionTask& task, const AttentionShape& shape, int64_t block_start,
-                      int64_t end, int32_t num_queries) {
-  const KvRows& kv = task.rows[0].kv;
-  const int64_t first = block_start + kBlock;
-  const int64_t num_keys = std::min<int64_t>(kBlock, std::min(end, kv.num_slots) - first);
-  if (num_keys <= 0) return {};
-  const int64_t offset = (task.kv_head * kv.num_slots + first) * shape.head_dim;
-  const int64_t num_tiles = (num_queries + kTile - 1) / kTile;
-  const int64_t num_strips = std::max<int64_t>(1, shape.head_dim / (4 * kLanes));
-  return {static_cast<const T*>(kv.keys) + offset, static_cast<const T*>(kv.values) + offset,
-          num_keys * shape.head_dim * static_cast<int64_t>(sizeof(T)),
-          num_tiles * (1 + num_strips)};
 }
 
 // Adds the queries of row r to the list; [first, last) are its keys in the block.
@@ -296,7 +299,9 @@ void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
                        const AttentionScratch& scratch) {
   int64_t slots[kBlock];
   BlockQuery list[kMaxQueries];
-  ValueRows values;
+  const KvRows& kv = task.rows[0].kv;
+  const T* keys =
+      static_cast<const T*>(kv.keys) + KeyOffset(task.kv_head, 0, kv.num_slots, shape.head_dim);
   int32_t num_queries = 0, shared_first = kBlock, shared_last = 0;
   for (int32_t pass = 0; pass < 2; ++pass) {
     // Pass 0 takes the rows whose keys lie in slot order: one loaded block serves all of them. Pass
@@ -321,16 +326,24 @@ void AttendRowsInBlock(const AttentionTask& task, const AttentionShape& shape,
         slots[k] =
             position < row.prefix_length ? position : row.tail_slots[position - row.prefix_length];
       }
-      LoadBlock<T>(task, shape, slots, static_cast<int32_t>(first), static_cast<int32_t>(last),
-                   scratch, values);
-      AttendBlock(task, shape, std::span(list, num_queries), scratch, values, {});
+      const int32_t begin = static_cast<int32_t>(first), count_end = static_cast<int32_t>(last);
+      BlockPlaces places;
+      GatherKeys(keys, shape.head_dim, block_start, slots, begin, count_end, scratch.keys);
+      places.single_keys = scratch.keys;
+      PlaceValues<T>(task, shape, slots, begin, count_end, scratch, places);
+      AttendBlock(task, shape, std::span(list, num_queries), scratch, places);
       num_queries = 0;
     }
     if (pass == 0 && num_queries > 0) {
       for (int32_t k = shared_first; k < shared_last; ++k) slots[k] = block_start + k;
-      LoadBlock<T>(task, shape, slots, shared_first, shared_last, scratch, values);
-      AttendBlock(task, shape, std::span(list, num_queries), scratch, values,
-                  BlockBehind<T>(task, shape, block_start, end, num_queries));
+      const T* block_keys = keys + KeyOffset(0, block_start, 0, shape.head_dim);
+      BlockPlaces places;
+      const int64_t ahead = block_start + kBlock < end ? kBlock * shape.head_dim : 0;
+      places.values_ahead = ahead;
+      places.keys_ahead = ahead;
+      UseKeysInPlace(block_keys, places);
+      PlaceValues<T>(task, shape, slots, shared_first, shared_last, scratch, places);
+      AttendBlock(task, shape, std::span(list, num_queries), scratch, places);
       num_queries = 0;
     }
   }

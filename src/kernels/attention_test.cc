@@ -11,6 +11,7 @@
 #include "kernels/each_target_test.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/operations_reference.h"
+#include "step/kv_layout.h"
 
 namespace tahmin::kernels {
 namespace {
@@ -38,8 +39,8 @@ float TokenValue(int64_t token, int side, int32_t head, int32_t d) {
 class Cache {
  public:
   Cache(const AttentionShape& shape, int64_t num_slots, bool is_half)
-      : shape_(shape), num_slots_(num_slots), is_half_(is_half) {
-    const size_t size = static_cast<size_t>(shape.num_kv_heads * num_slots * shape.head_dim);
+      : shape_(shape), num_slots_(PaddedSlots(num_slots)), is_half_(is_half) {
+    const size_t size = static_cast<size_t>(shape.num_kv_heads * num_slots_ * shape.head_dim);
     for (int side = 0; side < 2; ++side) {
       floats_[side].assign(size, kNan);
       halves_[side].assign(size, 0x7e00);
@@ -58,7 +59,9 @@ class Cache {
     for (int64_t i = 0; i < num_tokens; ++i) Write(i, i);
   }
   void Set(int side, int32_t head, int64_t slot, int32_t d, float value) {
-    const int64_t index = (head * num_slots_ + slot) * shape_.head_dim + d;
+    const int64_t index =
+        side == 0 ? KeyOffset(head, slot, num_slots_, shape_.head_dim) + d * kAttentionBlock
+                  : ValueOffset(head, slot, num_slots_, shape_.head_dim) + d;
     floats_[side][index] = value;
     halves_[side][index] = FloatToHalf(value);
   }

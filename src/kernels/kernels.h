@@ -46,11 +46,11 @@ void HalfToFloatRow(const uint16_t* in, int64_t n, float* out);
 // True when no value is NaN.
 bool HasNoNan(const float* x, int64_t size);
 
-// Keys and values of one layer of one sequence, as the cache stores them.
+// Keys and values of one layer of one sequence, as the cache stores them (step/kv_layout.h).
 struct KvRows {
-  const void* keys = nullptr;    // [num_kv_heads, num_slots, head_dim] f16 or f32
-  const void* values = nullptr;  // the same
-  int64_t num_slots = 0;
+  const void* keys = nullptr;  // f16 or f32
+  const void* values = nullptr;
+  int64_t num_slots = 0;  // whole blocks
   bool is_half = true;
 };
 
@@ -79,7 +79,6 @@ struct AttentionShape {
 // aligned to multiples of kAttentionBlock from position 0, running maximum and sum per block
 // (Milakov and Gimelshein, arXiv 1805.02867). A masked key adds nothing. Splits (row, kv head) over
 // threads. scratch: AttentionScratchFloats(shape) floats per thread.
-constexpr int64_t kAttentionBlock = 32;
 int64_t AttentionScratchFloats(const AttentionShape& shape);
 void Attention(std::span<const AttentionRow> rows, const AttentionShape& shape, float* scratch,
                ThreadPool& pool);

@@ -1,12 +1,12 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "step/kv_layout.h"
 
 namespace tahmin {
 namespace {
@@ -18,14 +18,49 @@ size_t HeadBytes(const KvShape& shape) {
   return static_cast<size_t>(shape.head_dim) * ElementBytes(shape.type);
 }
 
-// Planes of [num_slots, head_dim]: one for each layer, K or V, and head.
-size_t NumPlanes(const KvShape& shape) {
-  return static_cast<size_t>(shape.num_layers) * 2 * static_cast<size_t>(shape.num_kv_heads);
+// Keys, or values, of one layer and all heads.
+size_t NumSides(const KvShape& shape) { return static_cast<size_t>(shape.num_layers) * 2; }
+
+size_t SideBytes(const KvShape& shape, int64_t padded_slots) {
+  return static_cast<size_t>(shape.num_kv_heads) * static_cast<size_t>(padded_slots) *
+         HeadBytes(shape);
+}
+
+// One head's key or value of one token: where it begins, and how far its dimensions are apart.
+struct HeadPlace {
+  int64_t offset, stride;
+};
+
+HeadPlace PlaceOf(bool is_key, int64_t head, int64_t slot, int64_t padded_slots, int64_t head_dim) {
+  if (is_key) return {KeyOffset(head, slot, padded_slots, head_dim), kAttentionBlock};
+  return {ValueOffset(head, slot, padded_slots, head_dim), 1};
+}
+
+template <typename T>
+void CopyHead(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t head_dim) {
+  for (int64_t d = 0; d < head_dim; ++d) to[d * to_stride] = from[d * from_stride];
+}
+
+// Moves all heads of one side from slot to slot.
+template <typename T>
+void MoveSlot(T* side, bool is_key, const KvShape& shape, int64_t padded_slots, int64_t from_slot,
+              int64_t to_slot) {
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+    const HeadPlace from = PlaceOf(is_key, head, from_slot, padded_slots, shape.head_dim);
+    const HeadPlace to = PlaceOf(is_key, head, to_slot, padded_slots, shape.head_dim);
+    CopyHead(side + from.offset, from.stride, side + to.offset, to.stride, shape.head_dim);
+  }
 }
 
 }  // namespace
 
-size_t KvShape::BytesPerToken() const { return NumPlanes(*this) * HeadBytes(*this); }
+size_t KvShape::BytesPerToken() const {
+  return NumSides(*this) * static_cast<size_t>(num_kv_heads) * HeadBytes(*this);
+}
+
+uint64_t KvShape::BytesOfSequence(int64_t num_slots) const {
+  return BytesPerToken() * static_cast<uint64_t>(PaddedSlots(num_slots));
+}
 
 KvCache::KvCache(const KvShape& shape) : shape_(shape) {
   TAHMIN_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0);
@@ -50,7 +85,7 @@ absl::StatusOr<int32_t> KvCache::AddSequence(int64_t num_slots) {
                                                      " bytes each: more than can be addressed"));
   }
   absl::StatusOr<AlignedBuffer> buffer =
-      AlignedBuffer::Create(static_cast<size_t>(num_slots) * per_token, BufferUse::kScattered);
+      AlignedBuffer::Create(shape_.BytesOfSequence(num_slots), BufferUse::kScattered);
   if (!buffer.ok()) {
     return absl::Status(buffer.status().code(),
                         absl::StrCat("KV cache of ", num_slots, " tokens, ", per_token,
@@ -64,6 +99,7 @@ absl::StatusOr<int32_t> KvCache::AddSequence(int64_t num_slots) {
   }
   free_entry->buffer = std::move(*buffer);
   free_entry->num_slots = num_slots;
+  free_entry->padded_slots = PaddedSlots(num_slots);
   free_entry->in_use = true;
   return static_cast<int32_t>(free_entry - sequences_.begin());
 }
@@ -103,15 +139,18 @@ void KvCache::Commit(int32_t sequence, std::span<const int32_t> path) {
   while (num_in_place < path.size() && path[num_in_place] == static_cast<int32_t>(num_in_place)) {
     ++num_in_place;
   }
-  const size_t head_bytes = HeadBytes(shape_);
-  const size_t plane_bytes = static_cast<size_t>(entry.num_slots) * head_bytes;
-  const size_t num_planes = num_in_place == path.size() ? 0 : NumPlanes(shape_);
-  for (size_t plane = 0; plane < num_planes; ++plane) {
-    uint8_t* tree =
-        entry.buffer.data() + plane * plane_bytes + static_cast<size_t>(entry.length) * head_bytes;
+  const size_t num_sides = num_in_place == path.size() ? 0 : NumSides(shape_);
+  const size_t side_bytes = SideBytes(shape_, entry.padded_slots);
+  for (size_t index = 0; index < num_sides; ++index) {
+    uint8_t* side = entry.buffer.data() + index * side_bytes;
+    const bool is_key = index % 2 == 0;
     for (size_t i = num_in_place; i < path.size(); ++i) {
-      std::memcpy(tree + i * head_bytes, tree + static_cast<size_t>(path[i]) * head_bytes,
-                  head_bytes);
+      const int64_t from = entry.length + path[i], to = entry.length + static_cast<int64_t>(i);
+      if (shape_.type == KvType::kF16) {
+        MoveSlot(reinterpret_cast<uint16_t*>(side), is_key, shape_, entry.padded_slots, from, to);
+      } else {
+        MoveSlot(reinterpret_cast<uint32_t*>(side), is_key, shape_, entry.padded_slots, from, to);
+      }
     }
   }
   entry.length += static_cast<int64_t>(path.size());
@@ -129,10 +168,9 @@ void KvCache::Truncate(int32_t sequence, int64_t length) {
 KvView KvCache::View(int32_t sequence, int32_t layer) {
   Sequence& entry = At(sequence);
   TAHMIN_CHECK(layer >= 0 && layer < shape_.num_layers);
-  const size_t side_bytes = static_cast<size_t>(shape_.num_kv_heads) *
-                            static_cast<size_t>(entry.num_slots) * HeadBytes(shape_);
+  const size_t side_bytes = SideBytes(shape_, entry.padded_slots);
   uint8_t* keys = entry.buffer.data() + static_cast<size_t>(layer) * 2 * side_bytes;
-  return {keys, keys + side_bytes, entry.num_slots};
+  return {keys, keys + side_bytes, entry.padded_slots};
 }
 
 size_t KvCache::allocated_bytes() const {
@@ -143,14 +181,21 @@ size_t KvCache::allocated_bytes() const {
 
 std::vector<uint8_t> KvCache::CommittedBytesForTest(int32_t sequence) const {
   const Sequence& entry = At(sequence);
-  const size_t head_bytes = HeadBytes(shape_);
-  const size_t used = static_cast<size_t>(entry.length) * head_bytes;
+  const size_t element = ElementBytes(shape_.type);
   std::vector<uint8_t> bytes;
-  bytes.reserve(NumPlanes(shape_) * used);
-  for (size_t plane = 0; plane < NumPlanes(shape_); ++plane) {
-    const uint8_t* from =
-        entry.buffer.data() + plane * static_cast<size_t>(entry.num_slots) * head_bytes;
-    bytes.insert(bytes.end(), from, from + used);
+  for (size_t index = 0; index < NumSides(shape_); ++index) {
+    const uint8_t* side = entry.buffer.data() + index * SideBytes(shape_, entry.padded_slots);
+    for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+      for (int64_t slot = 0; slot < entry.length; ++slot) {
+        const HeadPlace place =
+            PlaceOf(index % 2 == 0, head, slot, entry.padded_slots, shape_.head_dim);
+        for (int64_t d = 0; d < shape_.head_dim; ++d) {
+          const uint8_t* from =
+              side + static_cast<size_t>(place.offset + d * place.stride) * element;
+          bytes.insert(bytes.end(), from, from + element);
+        }
+      }
+    }
   }
   return bytes;
 }

@@ -23,15 +23,15 @@ struct KvShape {
   int32_t head_dim = 0;
   KvType type = KvType::kF16;
 
-  size_t BytesPerToken() const;  // keys and values, all layers
+  size_t BytesPerToken() const;                       // keys and values, all layers
+  uint64_t BytesOfSequence(int64_t num_slots) const;  // with the end of its last block
 };
 
-// One layer of one sequence: keys and values [num_kv_heads, num_slots, head_dim], f16 bits or
-// float32.
+// One layer of one sequence: keys and values as step/kv_layout.h says.
 struct KvView {
   void* keys;
   void* values;
-  int64_t num_slots;
+  int64_t num_slots;  // whole blocks, at least the sequence's capacity
 };
 
 class KvCache {
@@ -63,13 +63,15 @@ class KvCache {
   const KvShape& shape() const { return shape_; }
   size_t allocated_bytes() const;
 
-  // The committed prefix of every layer in position order (tests compare it with a fresh prefill).
+  // The committed prefix, [layers][K, V][num_kv_heads][length][head_dim] (tests compare it with a
+  // fresh prefill).
   std::vector<uint8_t> CommittedBytesForTest(int32_t sequence) const;
 
  private:
   struct Sequence {
-    AlignedBuffer buffer;  // [layers][K, V][num_kv_heads][num_slots][head_dim]
+    AlignedBuffer buffer;  // [layers][K, V]
     int64_t num_slots = 0, length = 0, reserved = 0;
+    int64_t padded_slots = 0;  // whole blocks
     bool in_use = false;
   };
   const Sequence& At(int32_t sequence) const;  // checks the handle

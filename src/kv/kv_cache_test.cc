@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "step/kv_layout.h"
 
 namespace tahmin {
 namespace {
@@ -33,8 +34,11 @@ void WriteSlot(KvCache& cache, int32_t sequence, int64_t slot, int tag, int toke
       for (int head = 0; head < shape.num_kv_heads; ++head) {
         for (int e = 0; e < shape.head_dim; ++e) {
           const uint32_t bits = Element(tag, token, layer, side, head, e);
-          std::memcpy(base + ((head * view.num_slots + slot) * shape.head_dim + e) * size, &bits,
-                      size);
+          const int64_t offset =
+              side == 0
+                  ? KeyOffset(head, slot, view.num_slots, shape.head_dim) + e * kAttentionBlock
+                  : ValueOffset(head, slot, view.num_slots, shape.head_dim) + e;
+          std::memcpy(base + offset * size, &bits, size);
         }
       }
     }
@@ -97,6 +101,19 @@ TEST_P(KvCacheTest, CommitKeepsThePathAndFreesTheRest) {
             Expected(shape_, 1, {10, 11, 12, 20, 22, 24, 32}));
 }
 
+// From a block of slots into the one before it, and within both.
+TEST_P(KvCacheTest, PathsAcrossTheEndOfABlock) {
+  const int32_t sequence = cache_.AddSequence(90).value();
+  std::vector<int> committed;
+  for (int round = 0; committed.size() < 70; ++round) {
+    const int base = 100 * round;
+    Step(sequence, 1, {base, base + 1, base + 2, base + 3, base + 4, base + 5, base + 6},
+         {1, 3, 6});
+    for (int node : {1, 3, 6}) committed.push_back(base + node);
+    ASSERT_EQ(cache_.CommittedBytesForTest(sequence), Expected(shape_, 1, committed)) << round;
+  }
+}
+
 TEST_P(KvCacheTest, EmptyPathAndRollbackLeaveThePrefix) {
   const int32_t sequence = cache_.AddSequence(8).value();
   Step(sequence, 1, {1, 2}, {0, 1});
@@ -141,11 +158,11 @@ TEST_P(KvCacheTest, HandleOfARemovedSequenceIsUsedAgainAndEmpty) {
   const int32_t first = cache_.AddSequence(4).value();
   const int32_t second = cache_.AddSequence(6).value();
   const int32_t third = cache_.AddSequence(8).value();
-  EXPECT_EQ(cache_.allocated_bytes(), 18 * shape_.BytesPerToken());
+  EXPECT_EQ(cache_.allocated_bytes(), 3 * 32 * shape_.BytesPerToken());  // a block each
   Step(second, 2, {1, 2}, {0, 1});
   Step(third, 3, {5}, {0});
   cache_.RemoveSequence(second);
-  EXPECT_EQ(cache_.allocated_bytes(), 12 * shape_.BytesPerToken());
+  EXPECT_EQ(cache_.allocated_bytes(), 2 * 32 * shape_.BytesPerToken());
   const int32_t again = cache_.AddSequence(10).value();
   EXPECT_EQ(again, second);
   EXPECT_EQ(cache_.Length(again), 0);

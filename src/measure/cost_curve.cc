@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <map>
+#include <optional>
 
 #include "base/aligned_buffer.h"
 #include "base/median.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "kernels/machine_limits.h"
 
 namespace tahmin {
@@ -23,24 +24,20 @@ struct Samples {
   double extra_rows_fraction = 0;
 };
 
-class CurveRun {
+// Passes of one model behind the same committed tokens of a text.
+class TextPasses {
  public:
-  CurveRun(const Model& model, const std::vector<int32_t>& text, const CostCurveOptions& options,
-           ThreadPool& pool)
-      : model_(model),
-        text_(text),
-        options_(options),
-        pool_(pool),
-        cache_(model.MakeKvShape(options.kv_type)) {}
+  TextPasses(const Model& model, const std::vector<int32_t>& text, KvType kv_type, ThreadPool& pool)
+      : model_(model), text_(text), pool_(pool), cache_(model.MakeKvShape(kv_type)) {}
 
-  absl::Status Prepare() {
-    max_rows_ = *std::max_element(options_.rows.begin(), options_.rows.end());
-    const int32_t scratch_rows = std::max(max_rows_, kPrefillRows);
-    TAHMIN_ASSIGN_OR_RETURN(scratch_, model_.CreateScratch(scratch_rows, max_rows_, pool_));
-    TAHMIN_ASSIGN_OR_RETURN(sequence_, cache_.AddSequence(options_.context + max_rows_));
-    if (options_.with_limits) TAHMIN_RETURN_IF_ERROR(FillStreamBuffer());
-    for (int64_t done = 0; done < options_.context; done += kPrefillRows) {
-      const int64_t count = std::min<int64_t>(kPrefillRows, options_.context - done);
+  // Commits `context` tokens; passes of up to max_rows rows can follow.
+  absl::Status Prepare(int64_t context, int32_t max_rows) {
+    context_ = context;
+    const int32_t scratch_rows = std::max(max_rows, kPrefillRows);
+    TAHMIN_ASSIGN_OR_RETURN(scratch_, model_.CreateScratch(scratch_rows, max_rows, pool_));
+    TAHMIN_ASSIGN_OR_RETURN(sequence_, cache_.AddSequence(context + max_rows));
+    for (int64_t done = 0; done < context; done += kPrefillRows) {
+      const int64_t count = std::min<int64_t>(kPrefillRows, context - done);
       TAHMIN_RETURN_IF_ERROR(Forward(done, static_cast<int32_t>(count), /*all_logits=*/false));
       std::vector<int32_t> path(count);
       for (int32_t i = 0; i < count; ++i) path[i] = i;
@@ -49,18 +46,70 @@ class CurveRun {
     return absl::OkStatus();
   }
 
-  absl::Status MeasureRows(int32_t rows) {
-    const auto start = std::chrono::steady_clock::now();
-    TAHMIN_RETURN_IF_ERROR(Forward(options_.context, rows, /*all_logits=*/true));
-    Samples& samples = samples_[rows];
-    samples.ms.push_back(
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-            .count());
-    for (size_t stage = 0; stage < kNumPassStages; ++stage)
-      samples.stage_ms[stage].push_back(scratch_->stage_ms()[stage]);
-    samples.extra_rows_fraction = static_cast<double>(scratch_->residual_rows()) /
-                                  std::max<int64_t>(1, scratch_->base_rows());
+  // In ms; what the pass wrote is rolled back.
+  absl::StatusOr<double> Measure(int32_t rows) {
+    const Stopwatch watch;
+    TAHMIN_RETURN_IF_ERROR(Forward(context_, rows, /*all_logits=*/true));
+    const double ms = watch.ElapsedMs();
     cache_.Rollback(sequence_);
+    return ms;
+  }
+
+  const ForwardScratch& scratch() const { return *scratch_; }  // of the last pass
+
+ private:
+  absl::Status Forward(int64_t text_begin, int32_t rows, bool all_logits) {
+    TAHMIN_RETURN_IF_ERROR(cache_.Reserve(sequence_, rows));
+    std::vector<int32_t> tokens(rows);
+    for (int32_t i = 0; i < rows; ++i) tokens[i] = text_[(text_begin + i) % text_.size()];
+    TokenBatch batch;
+    batch.AppendChain(sequence_, tokens.data(), rows, all_logits);
+    model_.Forward(batch, cache_, *scratch_, pool_);
+    return absl::OkStatus();
+  }
+
+  const Model& model_;
+  const std::vector<int32_t>& text_;
+  ThreadPool& pool_;
+  KvCache cache_;
+  std::unique_ptr<ForwardScratch> scratch_;
+  int64_t context_ = 0;
+  int32_t sequence_ = -1;
+};
+
+class CurveRun {
+ public:
+  CurveRun(const Model& model, const std::vector<int32_t>& text, const CostCurveOptions& options,
+           ThreadPool& pool)
+      : options_(options), pool_(pool), target_(model, text, options.kv_type, pool) {
+    if (options.draft_model == nullptr) return;
+    draft_.emplace(*options.draft_model, text, options.draft_kv_type, pool);
+  }
+
+  absl::Status Prepare() {
+    const int32_t max_rows = *std::max_element(options_.rows.begin(), options_.rows.end());
+    if (options_.with_limits) TAHMIN_RETURN_IF_ERROR(FillStreamBuffer());
+    TAHMIN_RETURN_IF_ERROR(target_.Prepare(options_.context, max_rows));
+    if (draft_) TAHMIN_RETURN_IF_ERROR(draft_->Prepare(options_.context, 1));
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureRows(int32_t rows) {
+    TAHMIN_ASSIGN_OR_RETURN(const double ms, target_.Measure(rows));
+    Samples& samples = samples_[rows];
+    samples.ms.push_back(ms);
+    const ForwardScratch& scratch = target_.scratch();
+    for (size_t stage = 0; stage < kNumPassStages; ++stage)
+      samples.stage_ms[stage].push_back(scratch.stage_ms()[stage]);
+    samples.extra_rows_fraction =
+        static_cast<double>(scratch.residual_rows()) / std::max<int64_t>(1, scratch.base_rows());
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureDraft() {
+    if (!draft_) return absl::OkStatus();
+    TAHMIN_ASSIGN_OR_RETURN(const double ms, draft_->Measure(1));
+    draft_ms_.push_back(ms);
     return absl::OkStatus();
   }
 
@@ -76,6 +125,7 @@ class CurveRun {
 
   void DropWarmUp() {
     samples_.clear();
+    draft_ms_.clear();
     streaming_.clear();
     int8_.clear();
     fp32_.clear();
@@ -98,6 +148,7 @@ class CurveRun {
       curve.streaming_prefetch_distance = distance;
     }
     curve.rounds = options_.rounds;
+    if (!draft_ms_.empty()) curve.draft_ms = Median(draft_ms_);
     if (!options_.with_limits) return curve;
     curve.int8_macs_per_second = Median(int8_);
     curve.fp32_macs_per_second = Median(fp32_);
@@ -115,26 +166,13 @@ class CurveRun {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(int64_t text_begin, int32_t rows, bool all_logits) {
-    TAHMIN_RETURN_IF_ERROR(cache_.Reserve(sequence_, rows));
-    std::vector<int32_t> tokens(rows);
-    for (int32_t i = 0; i < rows; ++i) tokens[i] = text_[(text_begin + i) % text_.size()];
-    TokenBatch batch;
-    batch.AppendChain(sequence_, tokens.data(), rows, all_logits);
-    model_.Forward(batch, cache_, *scratch_, pool_);
-    return absl::OkStatus();
-  }
-
-  const Model& model_;
-  const std::vector<int32_t>& text_;
   const CostCurveOptions& options_;
   ThreadPool& pool_;
-  KvCache cache_;
-  std::unique_ptr<ForwardScratch> scratch_;
+  TextPasses target_;
+  std::optional<TextPasses> draft_;
   AlignedBuffer stream_buffer_;
-  int32_t sequence_ = -1;
-  int32_t max_rows_ = 0;
   std::map<int32_t, Samples> samples_;
+  std::vector<double> draft_ms_;
   std::map<int64_t, std::vector<double>> streaming_;
   std::vector<double> int8_, fp32_;
 };
@@ -152,6 +190,7 @@ absl::StatusOr<CostCurve> MeasureCostCurve(const Model& model,
       const size_t index = round % 2 == 0 ? i : options.rows.size() - 1 - i;
       TAHMIN_RETURN_IF_ERROR(run.MeasureRows(options.rows[index]));
     }
+    TAHMIN_RETURN_IF_ERROR(run.MeasureDraft());
     run.MeasureLimits();
     if (round == -1) run.DropWarmUp();
     progress(round + 2, options.rounds + 1);

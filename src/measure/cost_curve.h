@@ -27,6 +27,7 @@ struct CostCurve {
   double int8_macs_per_second = 0;  // medians
   double fp32_macs_per_second = 0;
   int32_t rounds = 0;
+  double draft_ms = 0;  // median of one row of the draft model; 0: none
 };
 
 struct CostCurveOptions {
@@ -35,6 +36,8 @@ struct CostCurveOptions {
   int32_t rounds = 9;
   KvType kv_type = KvType::kF16;
   bool with_limits = true;  // false: the machine's own limits stay 0, which saves most of the time
+  const Model* draft_model = nullptr;  // its pass of one row is measured too, in turn with the rest
+  KvType draft_kv_type = KvType::kF16;
 };
 
 // text_tokens: real text, used in order and from the start again when it is too short. Each round

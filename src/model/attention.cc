@@ -4,6 +4,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/matmul.h"
+#include "step/kv_layout.h"
 
 namespace tahmin {
 namespace {
@@ -31,17 +32,38 @@ void NormHeads(float* heads, int32_t num_heads, std::span<const float> weight, f
   }
 }
 
-// Writes one row's [num_kv_heads, head_dim] into its slot, in cache precision.
-void StoreHeads(const float* heads, const KvShape& shape, int64_t num_slots, int64_t slot,
-                void* cache) {
+// Writes one row's values, [num_kv_heads, head_dim], into its slot, in cache precision.
+void StoreValues(const float* heads, const KvShape& shape, int64_t slot, const KvView& view) {
   const int64_t head_dim = shape.head_dim;
   for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
     const float* in = heads + head * head_dim;
-    const int64_t offset = (head * num_slots + slot) * head_dim;
+    const int64_t offset = ValueOffset(head, slot, view.num_slots, head_dim);
     if (shape.type == KvType::kF16) {
-      kernels::FloatToHalfRow(in, head_dim, static_cast<uint16_t*>(cache) + offset);
+      kernels::FloatToHalfRow(in, head_dim, static_cast<uint16_t*>(view.values) + offset);
     } else {
-      std::copy_n(in, head_dim, static_cast<float*>(cache) + offset);
+      std::copy_n(in, head_dim, static_cast<float*>(view.values) + offset);
+    }
+  }
+}
+
+// The same for its keys: one element of each dimension's run.
+void StoreKeys(const float* heads, const KvShape& shape, int64_t slot, const KvView& view) {
+  constexpr int64_t kPart = 64;
+  const int64_t head_dim = shape.head_dim;
+  for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
+    const float* in = heads + head * head_dim;
+    const int64_t offset = KeyOffset(head, slot, view.num_slots, head_dim);
+    if (shape.type == KvType::kF32) {
+      float* out = static_cast<float*>(view.keys) + offset;
+      for (int64_t d = 0; d < head_dim; ++d) out[d * kAttentionBlock] = in[d];
+      continue;
+    }
+    uint16_t* out = static_cast<uint16_t*>(view.keys) + offset;
+    for (int64_t begin = 0; begin < head_dim; begin += kPart) {
+      uint16_t halves[kPart];
+      const int64_t count = std::min(kPart, head_dim - begin);
+      kernels::FloatToHalfRow(in + begin, count, halves);
+      for (int64_t i = 0; i < count; ++i) out[(begin + i) * kAttentionBlock] = halves[i];
     }
   }
 }
@@ -63,8 +85,8 @@ void RotateAndStore(const ForwardPass& pass, const LayerWeights& layer, int32_t 
                   config.rope_style, table);
     const RowPlace& place = scratch.places[row];
     const KvView view = pass.cache.View(place.sequence, layer_index);
-    StoreHeads(keys, pass.cache.shape(), view.num_slots, place.slot, view.keys);
-    StoreHeads(scratch.value_row(row), pass.cache.shape(), view.num_slots, place.slot, view.values);
+    StoreKeys(keys, pass.cache.shape(), place.slot, view);
+    StoreValues(scratch.value_row(row), pass.cache.shape(), place.slot, view);
   });
 }
 

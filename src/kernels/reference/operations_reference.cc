@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "step/kv_layout.h"
 
 namespace tahmin::kernels::reference {
 namespace {
@@ -23,16 +24,15 @@ void AttendHead(const AttentionRow& row, const AttentionShape& shape, int32_t he
   const int64_t end = row.prefix_length + row.tail_size;
   const int64_t start = shape.window > 0 ? std::max<int64_t>(0, end - shape.window) : 0;
   const float* query = row.queries + static_cast<int64_t>(head) * shape.head_dim;
-  const auto offset = [&](int64_t position) {
-    return (kv_head * row.kv.num_slots + SlotOf(row, position)) * shape.head_dim;
-  };
+  const int64_t num_slots = row.kv.num_slots, head_dim = shape.head_dim;
 
   std::vector<double> weights;
   double maximum = -INFINITY, sum = 0;
   for (int64_t p = start; p < end; ++p) {
     double score = 0;
-    for (int32_t d = 0; d < shape.head_dim; ++d) {
-      score += query[d] * CacheValue(row.kv, row.kv.keys, offset(p) + d);
+    const int64_t offset = KeyOffset(kv_head, SlotOf(row, p), num_slots, head_dim);
+    for (int32_t d = 0; d < head_dim; ++d) {
+      score += query[d] * CacheValue(row.kv, row.kv.keys, offset + d * kAttentionBlock);
     }
     weights.push_back(score * shape.scale);
     maximum = std::max(maximum, weights.back());
@@ -40,8 +40,9 @@ void AttendHead(const AttentionRow& row, const AttentionShape& shape, int32_t he
   for (double& weight : weights) sum += weight = std::exp(weight - maximum);
   std::fill_n(out, shape.head_dim, 0.0);
   for (int64_t p = start; p < end; ++p) {
-    for (int32_t d = 0; d < shape.head_dim; ++d) {
-      out[d] += weights[p - start] / sum * CacheValue(row.kv, row.kv.values, offset(p) + d);
+    const int64_t offset = ValueOffset(kv_head, SlotOf(row, p), num_slots, head_dim);
+    for (int32_t d = 0; d < head_dim; ++d) {
+      out[d] += weights[p - start] / sum * CacheValue(row.kv, row.kv.values, offset + d);
     }
   }
 }
