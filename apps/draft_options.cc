@@ -48,11 +48,10 @@ absl::Status CheckRanges(const DraftOptions& options) {
 }  // namespace
 
 void DraftFlags::AddTo(CLI::App& command) {
-  command.add_option(
-      "--spec", spec,
-      "drafter, or several joined by '+' (their guesses become one tree). auto: "
-      "suffix and recycling, rest with --datastore, draft with -md; as much of each as pays. " +
-          DrafterSummaries() + ". Default: auto");
+  command.add_option("--spec", spec,
+                     "drafter, or several joined by '+' (their guesses become one tree). auto: "
+                     "suffix, rest with --datastore, draft with -md; as much of each as pays. " +
+                         DrafterSummaries() + ". Default: auto");
   command
       .add_option(
           "--draft-max", draft_max,

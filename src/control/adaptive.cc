@@ -21,7 +21,8 @@ constexpr double kPriorTokens = 4;           // that the unknown counts for
 constexpr int64_t kMuchToRead = 24;          // tokens, which say nothing about the next step
 constexpr double kReadFactor = 1.2;          // of a draft model's prefill (measured: 1.1 to 1.3)
 constexpr int64_t kTrialWindow = 32;         // tokens that a trial reads
-constexpr double kUsualAnswer = 28;          // tokens that an answer is expected to have at least
+constexpr double kUsualAnswer = 20;          // tokens that an answer is expected to have at least
+constexpr double kLengthToCome = 1.25;       // of what is written, or usual: that is still to come
 constexpr double kAnswerRate = 0.5;   // of the lengths of earlier, shorter answers, a request
 constexpr double kRiskShare = 0.018;  // of all time: what trials may cost
 // What a further row must be worth of what it seems to cost. The rows that look best are often
@@ -244,13 +245,15 @@ DraftBudget Adaptive::ChainBudget(int32_t drafter, int32_t length, int64_t max_c
 
 // Whether a drafter should read what it has missed. Only its end would cost less, but a draft model
 // that knows only the end of a long text is seldom right (measured, first token: 0.36 behind 32
-// tokens where it is 0.88 behind all, on summaries). How long the answer gets is not known. That as
-// much is still to come as there is, and at first a short answer, is a guess that starts at once
-// where the prompt is short, and late or never where it is long. The same counts for the few tokens
-// that were missed where a free tree looked better: reading them pays if it will be wanted again.
+// tokens where it is 0.88 behind all, on summaries). How long the answer gets is not known. That a
+// little more is still to come than there is, and at first a short answer, is a guess that starts
+// at once where the prompt is short, and late or never where it is long. The same counts for the
+// few tokens that were missed where a free tree looked better: reading them pays if it will be
+// wanted again.
 bool Adaptive::ReadingPays(const PaidState& paid, const Choice& chain, double gain) const {
-  const double horizon = std::min(static_cast<double>(outlook_.tokens_left),
-                                  std::max(static_cast<double>(num_written_), usual_answer_));
+  const double horizon =
+      std::min(static_cast<double>(outlook_.tokens_left),
+               kLengthToCome * std::max(static_cast<double>(num_written_), usual_answer_));
   const double saved_ms = std::min(gain, paid.usual_gain) * (horizon / chain.expected) / Rate();
   // Two are read with the first pass.
   const int64_t pending = std::max<int64_t>(0, outlook_.num_tokens - paid.read_tokens - 2);

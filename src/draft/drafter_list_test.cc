@@ -39,8 +39,8 @@ TEST(DrafterList, NamesInTheOrderOfCallingTheDraftModelLast) {
 }
 
 TEST(DrafterList, AutoTakesWhatTheFilesAllow) {
-  EXPECT_THAT(Names("auto", kNoFiles), ElementsAre("suffix", "recycling"));
-  EXPECT_THAT(Names("auto", kAllFiles), ElementsAre("suffix", "rest", "recycling", "draft"));
+  EXPECT_THAT(Names("auto", kNoFiles), ElementsAre("suffix"));
+  EXPECT_THAT(Names("auto", kAllFiles), ElementsAre("suffix", "rest", "draft"));
 }
 
 TEST(DrafterList, AdaptsUnlessADrafterSaysHowMuchItNeeds) {

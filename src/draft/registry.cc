@@ -122,7 +122,6 @@ constexpr DrafterRow kDrafters[] = {
     {.name = "recycling",
      .summary = "the target's own candidates of earlier rows, by the token that they followed",
      .default_width = 4,
-     .is_in_auto = true,
      .table_bytes = RecyclingBytes,
      .make = FromTokenRecycling},
     {.name = "lookahead",
