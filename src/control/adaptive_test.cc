@@ -265,14 +265,22 @@ int32_t NumPlainSteps(const World& world, int64_t prompt_tokens) {
 // and always whole.
 TEST(AdaptiveController, ReadsShortPromptsAtOnceAndLongOnesLate) {
   World world = BandwidthBound();
-  world.drafters = {{.costs_per_token = true, .pass_ms = 20}};
-  world.acceptance = [](int32_t, int32_t, int64_t) { return 0.8; };
+  world.acceptance = [](int32_t drafter, int32_t, int64_t) { return drafter == 1 ? 0.8 : 0.02; };
   for (const auto& [prompt_tokens, earliest, latest] :
        {std::array{40, 0, 0}, std::array{200, 8, 120}, std::array{3000, 160, 160}}) {
     const int32_t num_plain = NumPlainSteps(world, prompt_tokens);
     EXPECT_GE(num_plain, earliest) << prompt_tokens;
     EXPECT_LE(num_plain, latest) << prompt_tokens;
   }
+}
+
+// Where nothing else drafts, what waiting costs outweighs the risk of a short answer.
+TEST(AdaptiveController, AloneADraftModelReadsLongerPromptsAtOnce) {
+  World world = BandwidthBound();
+  world.drafters = {{.costs_per_token = true, .pass_ms = 20}};
+  world.acceptance = [](int32_t, int32_t, int64_t) { return 0.8; };
+  EXPECT_EQ(NumPlainSteps(world, 200), 0);
+  EXPECT_EQ(NumPlainSteps(world, 3000), 160);
 }
 
 // A second turn: the target keeps the first one, of which the draft model has read nothing.
