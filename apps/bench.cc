@@ -47,13 +47,9 @@ absl::Status WarmUp(Engine& engine, const std::vector<int32_t>& prompt,
 }
 
 // The table unless there is JSON on stdout, and the page where one is asked for.
-absl::Status WriteReports(const BenchFlags& flags, const EngineOptions& options, Engine& engine,
-                          const std::vector<PromptRuns>& runs, std::optional<OutputFile>& page) {
-  TAHMIN_ASSIGN_OR_RETURN(
-      const GroupCurves curves,
-      MeasureGroupCurves(engine, runs, options.kv_type, [](int64_t done, int64_t total) {
-        ShowProgress("measuring T(n)", done, total);
-      }));
+absl::Status WriteReports(const BenchFlags& flags, const EngineOptions& options,
+                          const Engine& engine, const std::vector<PromptRuns>& runs,
+                          const GroupCurves& curves, std::optional<OutputFile>& page) {
   const std::vector<BenchCell> cells = SummarizeBench(runs, curves);
   if (!flags.use_json) PrintBenchReport(cells);
   if (!page) return absl::OkStatus();
@@ -98,8 +94,11 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   uint64_t done = 0;
   bool all_identical = true;
   GenerationStats fullest;  // of the runs whose draft model ran out of context
+  const bool has_summary = !flags.use_json || page;
   std::vector<PromptRuns> report;
-  for (const PromptEntry& prompt : prompts) {
+  GroupCurves curves;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const PromptEntry& prompt = prompts[i];
     TAHMIN_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Start(*engine, flags.chat));
     TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, conversation.Ask(prompt.turns[0]));
     if (report.empty()) TAHMIN_RETURN_IF_ERROR(WarmUp(*engine, tokens, options));
@@ -115,9 +114,16 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
     }
     std::fflush(stdout);
     report.push_back({prompt.id, prompt.group, std::move(runs)});
+    const bool is_last_of_group =
+        std::none_of(prompts.begin() + static_cast<int64_t>(i) + 1, prompts.end(),
+                     [&](const PromptEntry& later) { return later.group == prompt.group; });
+    if (has_summary && is_last_of_group) {
+      TAHMIN_ASSIGN_OR_RETURN(curves[prompt.group], MeasureGroupCurve(*engine, report, prompt.group,
+                                                                      engine_options.kv_type));
+    }
   }
-  if (!flags.use_json || page) {
-    TAHMIN_RETURN_IF_ERROR(WriteReports(flags, engine_options, *engine, report, page));
+  if (has_summary) {
+    TAHMIN_RETURN_IF_ERROR(WriteReports(flags, engine_options, *engine, report, curves, page));
   }
   NoteFullDraftContext(fullest, engine->draft_context_tokens());
   return all_identical;

@@ -39,7 +39,7 @@ cached_prompt_tokens, generated_tokens, steps (target passes after the prefill),
 the rule), accepted, cut (dropped behind the end of the text), draft_context_full_steps (steps that drafted nothing
 because the draft model's context was full), acceptance_rate, acceptance_by_depth, tested_by_depth, tokens_per_step,
 drafters (the share of each: name, calls, proposed, drafted, accepted, tested_by_depth, accepted_by_depth, draft_ms,
-won_ms: estimated time won over plain steps, with --spec auto).
+won_ms: estimated time won over plain steps, where as many are drafted as pay).
 Ctrl-C ends the answer: what is there is printed (finish_reason cancelled), and the exit code is 130.)";
 
 struct RunFlags {

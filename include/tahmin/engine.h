@@ -51,8 +51,8 @@ struct GenerationRequest {
   // Keep the KV cache of the last request and prefill only behind the common prefix (chat).
   bool reuse_cache = false;
   bool keep_output = true;  // in the suffix store, for later requests to draft from
-  // "auto" only: what its controller is told and chooses is appended (control/controller_trace.h);
-  // it can be replayed when this is the engine's first request.
+  // Where as much is drafted as pays: what the controller is told and chooses is appended
+  // (control/controller_trace.h); it can be replayed when this is the engine's first request.
   std::string* controller_trace = nullptr;
   const std::atomic<bool>* cancel = nullptr;  // checked every step and every prefill chunk
 };

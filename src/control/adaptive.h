@@ -1,5 +1,5 @@
-// The policy behind `auto`: drafts as much as makes the most tokens per second on this machine now,
-// zero included. Renewal-reward reasoning: with R the tokens per millisecond reached lately, a step
+// The policy behind `auto`, and behind drafters whose draft length is not fixed: drafts as much as
+// makes the most tokens per second on this machine now, zero included. Renewal-reward reasoning: with R the tokens per millisecond reached lately, a step
 // that is expected to emit E tokens in C milliseconds is worth E - R * C, and the choice with the
 // largest worth is made:
 //   - drafters that cost nothing are asked every step; their tree is cut to the best n nodes;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <set>
+#include <span>
 
 #include "base/median.h"
 #include "base/status_macros.h"
@@ -33,7 +34,7 @@ void AddTo(const std::vector<int64_t>& from, std::vector<int64_t>* to) {
   for (size_t i = 0; i < from.size(); ++i) (*to)[i] += from[i];
 }
 
-Sums AddUp(const std::vector<PromptRuns>& prompts, const std::string& drafter,
+Sums AddUp(std::span<const PromptRuns> prompts, const std::string& drafter,
            const std::string& group) {
   Sums sums;
   for (const PromptRuns& prompt : prompts) {
@@ -69,6 +70,24 @@ double Predict(const Sums& sums, const Sums& plain, const VerifyCostCurve& curve
   const double steps = static_cast<double>(sums.steps);
   return PredictedSpeedupOfSteps(sums.committed / steps, sums.steps_by_drafted,
                                  sums.draft_ms / steps / plain_step_ms, curve);
+}
+
+// By prompt, as the measured speed-ups are, for those of the group that have one; a prompt for
+// which nothing was drafted runs as plain decoding. Empty: nothing was drafted for any.
+std::vector<double> PredictByPrompt(std::span<const PromptRuns> prompts, const std::string& drafter,
+                                    const std::string& group, const VerifyCostCurve& curve) {
+  std::vector<double> predictions;
+  bool has_drafted = false;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto one = prompts.subspan(i, 1);
+    const Sums sums = AddUp(one, drafter, group);
+    if (sums.speedups.empty()) continue;
+    const double predicted = Predict(sums, AddUp(one, kPlain, group), curve);
+    has_drafted |= predicted > 0;
+    predictions.push_back(predicted > 0 ? predicted : 1.0);
+  }
+  if (!has_drafted) predictions.clear();
+  return predictions;
 }
 
 BenchCell MakeCell(const Sums& sums) {
@@ -121,11 +140,11 @@ std::vector<BenchCell> SummarizeBench(const std::vector<PromptRuns>& prompts,
       const Sums sums = AddUp(prompts, drafter, group);
       BenchCell cell = MakeCell(sums);
       if (const auto curve = curves.find(group); curve != curves.end()) {
-        cell.predicted_speedup = Predict(sums, AddUp(prompts, kPlain, group), curve->second);
-        has_prediction |= cell.predicted_speedup > 0;
-        // A group in which nothing was drafted runs as plain decoding.
-        predictions.insert(predictions.end(), cell.num_prompts,
-                           cell.predicted_speedup > 0 ? cell.predicted_speedup : 1.0);
+        std::vector<double> of_group = PredictByPrompt(prompts, drafter, group, curve->second);
+        if (!of_group.empty()) cell.predicted_speedup = GeometricMean(of_group);
+        has_prediction |= !of_group.empty();
+        if (of_group.empty()) of_group.assign(cell.num_prompts, 1.0);
+        predictions.insert(predictions.end(), of_group.begin(), of_group.end());
       }
       cell.drafter = drafter;
       cell.group = group;
@@ -140,49 +159,41 @@ std::vector<BenchCell> SummarizeBench(const std::vector<PromptRuns>& prompts,
   return cells;
 }
 
-absl::StatusOr<GroupCurves> MeasureGroupCurves(
-    Engine& engine, const std::vector<PromptRuns>& prompts, KvType kv_type,
-    const std::function<void(int64_t, int64_t)>& progress) {
-  struct GroupSteps {
-    int64_t context = 0, runs = 0, steps = 0;
-    std::vector<int64_t> steps_by_drafted;
-  };
-  std::map<std::string, GroupSteps> groups;
+absl::StatusOr<VerifyCostCurve> MeasureGroupCurve(Engine& engine,
+                                                  std::span<const PromptRuns> prompts,
+                                                  const std::string& group, KvType kv_type) {
+  int64_t context = 0, num_runs = 0, steps = 0;
+  std::vector<int64_t> steps_by_drafted;
   for (const PromptRuns& prompt : prompts) {
-    GroupSteps& group = groups[prompt.group];
+    if (prompt.group != group) continue;
     for (const BenchRun& run : prompt.runs) {
-      group.context += run.stats.prompt_tokens + run.stats.generated_tokens / 2;
-      group.runs += 1;
-      group.steps += run.stats.steps;
-      AddTo(run.stats.steps_by_drafted, &group.steps_by_drafted);
+      context += run.stats.prompt_tokens + run.stats.generated_tokens / 2;
+      num_runs += 1;
+      steps += run.stats.steps;
+      AddTo(run.stats.steps_by_drafted, &steps_by_drafted);
     }
+  }
+  std::set<int32_t> rows = {1, 2};
+  for (size_t n = 0; n < steps_by_drafted.size(); ++n) {
+    const bool is_last = n + 1 == steps_by_drafted.size();
+    if (is_last || steps_by_drafted[n] > kRareSteps * static_cast<double>(steps))
+      rows.insert(static_cast<int32_t>(n) + 1);
   }
   TAHMIN_ASSIGN_OR_RETURN(const std::vector<int32_t> text,
                           engine.tokenizer().Tokenize(std::string(CostCurveText()), {}));
-  GroupCurves curves;
-  int64_t done = 0;
-  for (const auto& [name, group] : groups) {
-    std::set<int32_t> rows = {1, 2};
-    for (size_t n = 0; n < group.steps_by_drafted.size(); ++n) {
-      const bool is_last = n + 1 == group.steps_by_drafted.size();
-      if (is_last || group.steps_by_drafted[n] > kRareSteps * static_cast<double>(group.steps))
-        rows.insert(static_cast<int32_t>(n) + 1);
-    }
-    CostCurveOptions options;
-    options.rows.assign(rows.begin(), rows.end());
-    options.context = group.runs == 0 ? 0 : group.context / group.runs;
-    options.rounds = kCurveRounds;
-    options.kv_type = kv_type;
-    options.with_limits = false;
-    TAHMIN_ASSIGN_OR_RETURN(
-        const CostCurve measured,
-        MeasureCostCurve(engine.model(), text, options, engine.pool(), [](int64_t, int64_t) {}));
-    VerifyCostCurve& curve = curves[name];
-    for (const CurvePoint& point : measured.points)
-      curve.points.push_back({point.rows, point.ms / measured.points[0].ms});
-    progress(++done, static_cast<int64_t>(groups.size()));
-  }
-  return curves;
+  CostCurveOptions options;
+  options.rows.assign(rows.begin(), rows.end());
+  options.context = num_runs == 0 ? 0 : context / num_runs;
+  options.rounds = kCurveRounds;
+  options.kv_type = kv_type;
+  options.with_limits = false;
+  TAHMIN_ASSIGN_OR_RETURN(
+      const CostCurve measured,
+      MeasureCostCurve(engine.model(), text, options, engine.pool(), [](int64_t, int64_t) {}));
+  VerifyCostCurve curve;
+  for (const CurvePoint& point : measured.points)
+    curve.points.push_back({point.rows, point.ms / measured.points[0].ms});
+  return curve;
 }
 
 }  // namespace tahmin

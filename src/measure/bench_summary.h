@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,9 +36,8 @@ struct BenchCell {
   double acceptance = 0;                    // accepted / drafted
   std::vector<double> acceptance_by_depth;  // accepted / tested
   int64_t num_different = 0;  // runs whose ids are not plain decoding's; their times do not count
-  // tokens_per_step / (draft_ms of a step / plain step + mean T(1 + drafted) / T(1)); 0: no curve
-  // of the group, or nothing drafted. Of kAllGroups: geometric mean over its groups, weighted by
-  // prompts.
+  // Geometric mean over prompts of tokens per step / (draft_ms of a step / plain step + mean
+  // T(1 + drafted) / T(1)); 0: no curve of the group, or nothing drafted.
   double predicted_speedup = 0;
 };
 
@@ -50,10 +49,11 @@ using GroupCurves = std::map<std::string, VerifyCostCurve>;
 std::vector<BenchCell> SummarizeBench(const std::vector<PromptRuns>& prompts,
                                       const GroupCurves& curves);
 
-// Measures what SummarizeBench needs to predict: for each group T(n) at the group's mean context,
-// for the row counts that its steps had. Takes a few seconds a group.
-absl::StatusOr<GroupCurves> MeasureGroupCurves(
-    Engine& engine, const std::vector<PromptRuns>& prompts, KvType kv_type,
-    const std::function<void(int64_t done, int64_t total)>& progress);
+// Measures what SummarizeBench needs to predict: T(n) at the group's mean context, for the row
+// counts that its steps had. Takes a few seconds; best right behind the group's runs, since the
+// speed of a machine's memory changes.
+absl::StatusOr<VerifyCostCurve> MeasureGroupCurve(Engine& engine,
+                                                  std::span<const PromptRuns> prompts,
+                                                  const std::string& group, KvType kv_type);
 
 }  // namespace tahmin

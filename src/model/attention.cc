@@ -46,25 +46,42 @@ void StoreValues(const float* heads, const KvShape& shape, int64_t slot, const K
   }
 }
 
-// The same for its keys: one element of each dimension's run.
-void StoreKeys(const float* heads, const KvShape& shape, int64_t slot, const KvView& view) {
+// The same for one head of its keys, [head_dim]: one element of each dimension's run.
+void StoreKey(const float* in, const KvShape& shape, int32_t head, int64_t slot,
+              const KvView& view) {
   constexpr int64_t kPart = 64;
   const int64_t head_dim = shape.head_dim;
-  for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
-    const float* in = heads + head * head_dim;
-    const int64_t offset = KeyOffset(head, slot, view.num_slots, head_dim);
-    if (shape.type == KvType::kF32) {
-      float* out = static_cast<float*>(view.keys) + offset;
-      for (int64_t d = 0; d < head_dim; ++d) out[d * kAttentionBlock] = in[d];
-      continue;
+  const int64_t offset = KeyOffset(head, slot, view.num_slots, head_dim);
+  if (shape.type == KvType::kF32) {
+    float* out = static_cast<float*>(view.keys) + offset;
+    for (int64_t d = 0; d < head_dim; ++d) out[d * kAttentionBlock] = in[d];
+    return;
+  }
+  uint16_t* out = static_cast<uint16_t*>(view.keys) + offset;
+  for (int64_t begin = 0; begin < head_dim; begin += kPart) {
+    uint16_t halves[kPart];
+    const int64_t count = std::min(kPart, head_dim - begin);
+    kernels::FloatToHalfRow(in + begin, count, halves);
+    for (int64_t i = 0; i < count; ++i) out[(begin + i) * kAttentionBlock] = halves[i];
+  }
+}
+
+// Keys of all rows, a head on one thread: neighbouring rows share every cache line that they write.
+void StoreKeys(const ForwardPass& pass, int32_t layer_index) {
+  ForwardScratch::State& scratch = pass.scratch;
+  const KvShape& shape = pass.cache.shape();
+  const auto store_head = [&](int64_t head, int) {
+    for (int32_t row = 0; row < scratch.num_rows; ++row) {
+      const RowPlace& place = scratch.places[row];
+      StoreKey(scratch.key_row(row) + head * shape.head_dim, shape, static_cast<int32_t>(head),
+               place.slot, pass.cache.View(place.sequence, layer_index));
     }
-    uint16_t* out = static_cast<uint16_t*>(view.keys) + offset;
-    for (int64_t begin = 0; begin < head_dim; begin += kPart) {
-      uint16_t halves[kPart];
-      const int64_t count = std::min(kPart, head_dim - begin);
-      kernels::FloatToHalfRow(in + begin, count, halves);
-      for (int64_t i = 0; i < count; ++i) out[(begin + i) * kAttentionBlock] = halves[i];
-    }
+  };
+  constexpr int32_t kRowsWorthARegion = 4;
+  if (scratch.num_rows >= kRowsWorthARegion) {
+    pass.pool.ParallelFor(shape.num_kv_heads, store_head);
+  } else {
+    for (int32_t head = 0; head < shape.num_kv_heads; ++head) store_head(head, 0);
   }
 }
 
@@ -85,9 +102,9 @@ void RotateAndStore(const ForwardPass& pass, const LayerWeights& layer, int32_t 
                   config.rope_style, table);
     const RowPlace& place = scratch.places[row];
     const KvView view = pass.cache.View(place.sequence, layer_index);
-    StoreKeys(keys, pass.cache.shape(), place.slot, view);
     StoreValues(scratch.value_row(row), pass.cache.shape(), place.slot, view);
   });
+  StoreKeys(pass, layer_index);
 }
 
 // Moves the rows that want logits to the front. Nothing reads the others again: their keys and
