@@ -1,7 +1,7 @@
 // The policy behind `auto`, and behind drafters whose draft length is not fixed: drafts as much as
-// makes the most tokens per second on this machine now, zero included. Renewal-reward reasoning: with R the tokens per millisecond reached lately, a step
-// that is expected to emit E tokens in C milliseconds is worth E - R * C, and the choice with the
-// largest worth is made:
+// makes the most tokens per second on this machine now, zero included. Renewal-reward reasoning:
+// with R the tokens per millisecond reached lately, a step that is expected to emit E tokens in C
+// milliseconds is worth E - R * C, and the choice with the largest worth is made:
 //   - drafters that cost nothing are asked every step; their tree is cut to the best n nodes;
 //   - a drafter that pays for every token is asked when its expected chain is worth more than that,
 //     and stops by itself where one more token is not worth its time;
