@@ -5,6 +5,7 @@
 
 #include "apps/command.h"
 #include "base/status_macros.h"
+#include "control/adaptive.h"
 #include "draft/drafter_list.h"
 #include "fmt/format.h"
 
@@ -21,17 +22,13 @@ std::string DrafterSummaries() {
   return text;
 }
 
-// Most nodes of a tree where as many are drafted as pay: a long copied passage is verified in few
-// passes.
-constexpr int32_t kAdaptiveDraftMax = 24;
-
 AvailableFiles FilesOf(const EngineOptions& engine) {
   return {.has_draft_model = !engine.draft_model_path.empty(),
           .has_datastore = !engine.datastore_path.empty()};
 }
 
 int32_t DefaultDraftMax(const std::vector<const DrafterRow*>& rows, const DraftOptions& options) {
-  if (options.is_adaptive) return kAdaptiveDraftMax;
+  if (options.is_adaptive) return AdaptiveOptions{}.max_tokens;
   int32_t most = DraftOptions().draft_max;
   for (const DrafterRow* row : rows) {
     if (row->default_draft_max != nullptr) most = std::max(most, row->default_draft_max(options));

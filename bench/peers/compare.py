@@ -133,8 +133,8 @@ class Peer:
         self.server_flags = []
         self.free_flags = []  # one list for each draft-free mode
         self._plain = None  # of the current round: (text, tokens/s) of each prompt
-        self.bench = os.path.join(folder, "llama-bench")
-        self.server = os.path.join(folder, "llama-server")
+        self.bench = os.path.abspath(os.path.join(folder, "llama-bench"))
+        self.server = os.path.abspath(os.path.join(folder, "llama-server"))
         for program in (self.bench, self.server):
             if not os.access(program, os.X_OK):
                 stop_with_usage_error(f"--peer {name}: expected a program at {program}")
@@ -181,8 +181,9 @@ class Peer:
             port = probe.getsockname()[1]
         command = [self.server, "-m", self.options.model, "-t", str(self.options.threads), "-c", "4096", "-np", "1",
                    "--host", "127.0.0.1", "--port", str(port), *self.server_flags, *flags]
-        with tempfile.TemporaryFile("w+") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+        with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as folder:
+            # Some write a log file of their own where they run.
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
             try:
                 self._wait(process, port, log)
                 yield f"http://127.0.0.1:{port}"
@@ -332,6 +333,8 @@ def parse_arguments():
     for file in filter(None, (options.model, options.draft, options.tahmin, options.prompts)):
         if not os.path.exists(file):
             parser.error(f"no such file: {file}")
+    options.model = os.path.abspath(options.model)
+    options.draft = options.draft and os.path.abspath(options.draft)
     return options
 
 

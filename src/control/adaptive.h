@@ -28,7 +28,8 @@ struct AdaptiveDrafter {
 struct AdaptiveOptions {
   std::vector<AdaptiveDrafter> drafters;  // in the order of calling, free ones first
   std::vector<RowCost> verify_cost;       // T(n), see VerifyCost
-  int32_t max_tokens = 24;                // most nodes of a tree
+  // Most nodes of a tree: a long copied passage is verified in few passes.
+  int32_t max_tokens = 24;
 };
 
 class AdaptiveController : public Controller {

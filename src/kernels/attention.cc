@@ -42,7 +42,7 @@ struct AttentionTask {
 
 // Scratch of one task; every part starts at a multiple of 16 floats.
 struct AttentionScratch {
-  float* keys;         // [head_dim, kAttentionBlock], where they are converted or gathered
+  float* keys;         // [head_dim, kAttentionBlock], where they are gathered
   float* values;       // [kAttentionBlock, row_stride]
   float* accumulated;  // [kMaxQueries, row_stride]
   float* maxima;       // [kMaxQueries]
